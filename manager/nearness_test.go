@@ -6,6 +6,8 @@ import (
 
 	"shoal/coords"
 	"shoal/manager/dispatch"
+	"shoal/manager/trust"
+	"shoal/manager/trust/compare"
 	"shoal/overlay"
 	"shoal/recrawl"
 )
@@ -89,5 +91,49 @@ func TestFartherNamesWhoMay(t *testing.T) {
 	}
 	if got, v := m.near.Room(now, dispatch.Ask{Slot: 0, Host: host, Share: dispatch.NearShare, Only: p}); v != dispatch.Go || got != p {
 		t.Errorf("it goes to %q (%v), want %q", got, v, p)
+	}
+}
+
+// TestHeldPagesAreSeenByOthers: a channel with a delivery that is held for a doubt is not left to the peer that is nearest, since its pages are shown only once others have
+// seen them.
+func TestHeldPagesAreSeenByOthers(t *testing.T) {
+	m := crawled(t, 1, "fixed")
+	au, now := m.auditor, time.Unix(1e9, 0)
+	rules := au.trust.Config()
+	rules.Enforce, rules.Arbiter = true, true
+	if err := au.trust.SetConfig(rules); err != nil {
+		t.Fatal(err)
+	}
+	au.enforced, au.strict = true, true
+	anywhere := func() bool {
+		var ask overlay.Ask
+		m.near.suit(now, 0, &ask)
+		return ask.Anywhere
+	}
+	if anywhere() {
+		t.Fatal("a channel without trouble goes anywhere")
+	}
+	for n := range trust.Peer(3) {
+		au.trust.Join(n+1, trust.Account(n+1), trust.Prefix(n+1))
+		au.trust.Vouch(n + 1)
+	}
+	saw := func(word uint32) *compare.Features {
+		f := &compare.Features{Status: 200, Words: 100, Exact: uint64(word)}
+		for i := range uint32(20) {
+			f.Text = append(f.Text, 100*word+i)
+		}
+		return f
+	}
+	id := m.table.ID(0)
+	c := trust.Case{Reason: trust.Contradicted, Channel: id, Accused: 1, Accuser: 2, At: now.Unix()}
+	au.trust.Ruled(now, &trust.Ruling{Evidence: trust.Evidence{Case: c, Host: &compare.Host{}, Delivered: saw(1), Checked: saw(2)}, Arbiter: saw(2)})
+	if !anywhere() {
+		t.Error("a channel with a delivery that is held goes to the nearest peer")
+	}
+	for range 10 {
+		au.trust.Deliver(now, &trust.Delivery{Peer: 3, Channel: id, At: now})
+	}
+	if anywhere() {
+		t.Error("after ten crawls by others it goes anywhere still")
 	}
 }

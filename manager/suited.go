@@ -29,7 +29,7 @@ func newAskedOf(au *auditor) *askedOf {
 }
 
 // suit says which peers may have a task, and which should: an errand goes to a checker; a channel to another account and network than the last time
-// and, while it is on watch, anywhere.
+// and, while it is on watch or others are to see pages of it, anywhere.
 func (n *nearness) suit(now time.Time, s recrawl.Slot, ask *overlay.Ask) {
 	a := n.asks
 	if isErrand(s) {
@@ -51,8 +51,9 @@ func (n *nearness) mayTake(now time.Time, s recrawl.Slot) (may func(overlay.ID) 
 	if !n.auditor.strict {
 		return nil, false
 	}
-	if n.auditor.trust.Watched(now, n.table.ID(s)) {
-		return n.asks.mayTake[1], n.auditor.enforced
+	which, id := 0, n.table.ID(s)
+	if n.auditor.trust.Watched(now, id) {
+		which = 1
 	}
-	return n.asks.mayTake[0], false
+	return n.asks.mayTake[which], n.auditor.enforced && n.auditor.trust.Anywhere(now, id)
 }

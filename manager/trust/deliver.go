@@ -75,9 +75,7 @@ func (m *Machine) Deliver(now time.Time, d *Delivery) []Act {
 	p.tasks++
 	m.touch(p.number)
 	m.graduate(p)
-	if s := m.sites[d.Channel]; s != nil {
-		s.valid = 0
-	}
+	m.crawled(d.Channel, p)
 	w.audits()
 	return m.take()
 }
@@ -301,7 +299,7 @@ func (w *visit) audits() {
 	if m.cfg.Audits {
 		n = m.cfg.PerTask + m.chance(m.cfg.Beside*float64(all))
 		if s := m.sites[w.d.Channel]; s != nil {
-			n += int(s.times) // it had an alert: one more checker, who would have to be of the liars too
+			n += int(s.times()) // it had an alert: one more checker, who would have to be of the liars too
 		}
 		if len(w.changed) >= manyChanged && 2*len(w.changed) > all {
 			n, separate = n+moreChecked, true

@@ -10,7 +10,8 @@
 // "Continuous inspection schemes" (Biometrika 1954); for probation, Sarmenta, "Sabotage-tolerance mechanisms for volunteer computing systems" (CCGrid 2001).
 //
 // What a task shows on several pages that were different is a captcha, a wall or an error page more often than a lie: it is held at once, and counts little. What a
-// delivery says, once it has lost before the arbiter, vouches for no version of another.
+// delivery says, once it has lost before the arbiter, vouches for no version of another. Others are then to come and see its pages: the channel's next crawls go
+// anywhere.
 //
 // Nobody's word convicts: a peer loses by what the arbiter fetched, or, without an arbiter, by what two more accounts saw. One charge needs neither: a task that
 // calls five pages unchanged which visits of different accounts found to differ at each fetch. The Machine starts in shadow: it

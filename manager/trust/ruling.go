@@ -44,7 +44,7 @@ func (m *Machine) Answered(now time.Time, checker Peer, e *Evidence) []Act {
 		}
 		if m.spent(p, &e.Case) { // the arbiter's fetch could add nothing
 			if e.Case.Old && m.cfg.Enforce {
-				m.do(Act{Kind: Hold, Peer: p.number, Channel: e.Case.Channel, At: e.Case.At})
+				m.doubt(Act{Kind: Hold, Peer: p.number, Channel: e.Case.Channel, At: e.Case.At})
 			}
 			return m.take()
 		}

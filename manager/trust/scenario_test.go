@@ -300,6 +300,9 @@ func (w *stage) show(c channel.ID) (lines []string) {
 	if w.m.Watched(w.now, c) {
 		lines = append(lines, "on watch")
 	}
+	if s := w.m.sites[c]; s != nil && s.views() > 0 {
+		lines = append(lines, fmt.Sprintf("%d crawls go anywhere: %v", s.views(), w.m.Anywhere(w.now, c)))
+	}
 	return lines
 }
 

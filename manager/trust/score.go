@@ -116,7 +116,7 @@ func (m *Machine) charge(now time.Time, c charge) float64 {
 	}
 	m.do(Act{Kind: Charge, Peer: c.peer, Channel: c.channel, URL: c.url, At: c.task, Reason: c.reason, Amount: x, Score: float64(p.score[s])})
 	if (c.amount > m.cfg.Hold || c.everywhere) && s != Checking && m.cfg.Enforce {
-		m.do(Act{Kind: Hold, Peer: c.peer, Channel: c.channel, At: c.task})
+		m.doubt(Act{Kind: Hold, Peer: c.peer, Channel: c.channel, At: c.task})
 	}
 	m.follow(p)
 	return x

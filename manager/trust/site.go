@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -17,8 +18,20 @@ type site struct {
 	days   [losersKept]uint16 // when, in days since 1970; 0: the place is free
 	until  uint16             // the day on which the watch ends; 0: none
 	valid  uint8              // audits of the delivery that is held
-	times  uint8              // watches that began, at most 3
+	both   uint8              // watches that began, at most 3, and four times the crawls that are left of viewing
 }
+
+// viewing is how many crawls of a channel go to any peer after a delivery has been held for a doubt: its versions need three others to see them, and the nearest
+// peer would come each time.
+const viewing = 5
+
+// times is how many watches began.
+func (s *site) times() uint8 { return s.both & 3 }
+
+// views is how many of the next crawls go to any peer.
+func (s *site) views() uint8 { return s.both >> 2 }
+
+func (s *site) setViews(n uint8) { s.both = s.times() | n<<2 }
 
 // tag names a peer among the losers of a channel. Two peers of one tag count as one, which is on the safe side.
 func tag(n Peer) uint16 { return uint16(n ^ n>>16 ^ n>>32 ^ n>>48) }
@@ -31,6 +44,37 @@ func dayOf(now time.Time) uint16 {
 func (m *Machine) Watched(now time.Time, c channel.ID) bool {
 	s := m.sites[c]
 	return s != nil && s.until > dayOf(now)
+}
+
+// Anywhere tells whether the next crawl of a channel is to be any peer's, not a near one's: it is on watch, or has pages that are held for a doubt until others have
+// seen them. Where one peer is nearer than all others, none of these would come.
+func (m *Machine) Anywhere(now time.Time, c channel.ID) bool {
+	s := m.sites[c]
+	return s != nil && m.cfg.Enforce && (s.until > dayOf(now) || s.views() > 0)
+}
+
+// doubt has a delivery held, and others come to see its pages.
+func (m *Machine) doubt(a Act) {
+	m.do(a)
+	s := m.sites[a.Channel]
+	if s == nil {
+		s = &site{}
+		m.sites[a.Channel] = s
+	}
+	s.setViews(viewing)
+	m.touchSite(a.Channel)
+}
+
+// crawled takes in who came to a channel.
+func (m *Machine) crawled(c channel.ID, p *peer) {
+	s := m.sites[c]
+	if s == nil {
+		return
+	}
+	if s.valid = 0; s.views() > 0 && m.believed(p) && !slices.Contains(s.losers[:], tag(p.number)) {
+		s.setViews(s.views() - 1)
+		m.touchSite(c)
+	}
 }
 
 // manyLost tells whether so many peers that are not convicted have lost on a channel that the channel is the likelier reason.
@@ -64,7 +108,7 @@ func (m *Machine) loser(now time.Time, c channel.ID, n Peer, strong bool) {
 	today, t, others, oldest := dayOf(now), tag(n), 0, 0
 	own, since := -1, int(today)-m.watchDays()
 	if s.until > today { // on watch, where five times the audits find five times the trouble: two more are needed to prolong it
-		since = int(s.until) - m.watchDays()<<(s.times-min(s.times, 1)) + 1
+		since = int(s.until) - m.watchDays()<<(s.times()-min(s.times(), 1)) + 1
 	}
 	for i, d := range s.days {
 		switch {
@@ -84,8 +128,10 @@ func (m *Machine) loser(now time.Time, c channel.ID, n Peer, strong bool) {
 	if (others > 0 || strong) && m.cfg.Audits {
 		if s.until <= today {
 			m.do(Act{Kind: Watch, Channel: c, Peer: n})
-			s.times = min(s.times+1, 3)
+			if s.times() < 3 {
+				s.both++
+			}
 		}
-		s.until = uint16(min(int(today)+m.watchDays()<<(s.times-min(s.times, 1)), 1<<16-1)) // who is after one host comes back: each watch is twice as long as the one before
+		s.until = uint16(min(int(today)+m.watchDays()<<(s.times()-min(s.times(), 1)), 1<<16-1)) // who is after one host comes back: each watch is twice as long as the one before
 	}
 }

@@ -157,7 +157,7 @@ func (s *site) append(b []byte) []byte {
 		b = binary.BigEndian.AppendUint16(b, s.days[i])
 	}
 	b = binary.BigEndian.AppendUint16(b, s.until)
-	return append(b, s.valid, s.times)
+	return append(b, s.valid, s.both)
 }
 
 func (m *Machine) restoreSites(s Shard, b []byte) error {
@@ -170,11 +170,11 @@ func (m *Machine) restoreSites(s Shard, b []byte) error {
 		if uint8(uint64(c)%Shards) != s.N || c < last || m.sites[c] != nil {
 			return fmt.Errorf("%w: channel %d in %s", ErrMalformed, c, s.Name())
 		}
-		if b[23] > 3 {
-			return fmt.Errorf("%w: %d watches", ErrMalformed, b[23])
-		}
 		last = c
-		n := &site{until: binary.BigEndian.Uint16(b[20:]), valid: b[22], times: b[23]}
+		n := &site{until: binary.BigEndian.Uint16(b[20:]), valid: b[22], both: b[23]}
+		if n.views() > viewing {
+			return fmt.Errorf("%w: %d crawls of channel %d by others", ErrMalformed, n.views(), c)
+		}
 		for i := range n.losers {
 			n.losers[i], n.days[i] = binary.BigEndian.Uint16(b[8+4*i:]), binary.BigEndian.Uint16(b[10+4*i:])
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -261,9 +262,12 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 	return rows
 }
 
-// tellBlank says of pages of which the archive shows nothing what it has of them.
+// deliverers finds who delivered the captures that index lines name.
+var deliverers = regexp.MustCompile(`"deliverer":"([^"]+)"`)
+
+// tellBlank says of pages of which the archive shows nothing what it has of them, and what is held against those that delivered them.
 func (f *fortress) tellBlank(urls []string) {
-	world := f.pond.World()
+	world, told := f.pond.World(), map[string]bool{}
 	for _, at := range urls {
 		u, err := url.Parse(at)
 		if err != nil {
@@ -273,6 +277,15 @@ func (f *fortress) tellBlank(urls []string) {
 		page, _ := world.Lookup(host, u.RequestURI())
 		captures, err := f.page.read("/api/v1/archive/cdx?all=1&limit=1000&url=" + url.QueryEscape(at))
 		f.t.Logf("blank, differs at each fetch: %v, captures (%v):\n%s", world.Dynamic(host, page), err, captures)
+		for _, found := range deliverers.FindAllSubmatch(captures, -1) {
+			by := string(found[1])
+			if told[by] {
+				continue
+			}
+			told[by] = true
+			evidence, err := f.page.read("/api/v1/peers/evidence?peer=" + by)
+			f.t.Logf("of %s (%v): %s", by, err, evidence)
+		}
 	}
 }
 
