@@ -81,8 +81,8 @@ var errNotMember = &Status{Code: NotMember, Reason: "not_member", Text: "wire: t
 // ErrUnreachable is a peer that could not be connected to.
 var ErrUnreachable = errors.New("wire: unreachable")
 
-// errAway is a server that the way home dials.
-var errAway = errors.New("wire: the connection to the network's server is lost; the way home tries again")
+// errAway is a server that the way home alone dials.
+var errAway = errors.New("wire: the connection to the network's server is lost; this peer tries again by itself")
 
 // clip keeps a text within n bytes, as UTF-8.
 func clip(s string, n int) string {

@@ -75,7 +75,7 @@ func (m *Machine) Deliver(now time.Time, d *Delivery) []Act {
 	p.tasks++
 	m.touch(p.number)
 	m.graduate(p)
-	m.crawled(d.Channel, p)
+	m.crawled(now, d.Channel, p)
 	w.audits()
 	return m.take()
 }

@@ -1,7 +1,6 @@
 package trust
 
 import (
-	"slices"
 	"time"
 
 	"shoal/channel"
@@ -18,7 +17,7 @@ type site struct {
 	days   [losersKept]uint16 // when, in days since 1970; 0: the place is free
 	until  uint16             // the day on which the watch ends; 0: none
 	valid  uint8              // audits of the delivery that is held
-	both   uint8              // watches that began, at most 3, and four times the crawls that are left of viewing
+	packed uint8              // watches that began, at most 3, and four times the crawls that are left of viewing
 }
 
 // viewing is how many crawls of a channel go to any peer after a delivery has been held for a doubt: its versions need three others to see them, and the nearest
@@ -26,12 +25,12 @@ type site struct {
 const viewing = 5
 
 // times is how many watches began.
-func (s *site) times() uint8 { return s.both & 3 }
+func (s *site) times() uint8 { return s.packed & 3 }
 
 // views is how many of the next crawls go to any peer.
-func (s *site) views() uint8 { return s.both >> 2 }
+func (s *site) views() uint8 { return s.packed >> 2 }
 
-func (s *site) setViews(n uint8) { s.both = s.times() | n<<2 }
+func (s *site) setViews(n uint8) { s.packed = s.times() | n<<2 }
 
 // tag names a peer among the losers of a channel. Two peers of one tag count as one, which is on the safe side.
 func tag(n Peer) uint16 { return uint16(n ^ n>>16 ^ n>>32 ^ n>>48) }
@@ -65,16 +64,23 @@ func (m *Machine) doubt(a Act) {
 	m.touchSite(a.Channel)
 }
 
-// crawled takes in who came to a channel.
-func (m *Machine) crawled(c channel.ID, p *peer) {
+// crawled takes in who came to a channel. A peer that lost there in the time of a watch is none of those that are to see its pages.
+func (m *Machine) crawled(now time.Time, c channel.ID, p *peer) {
 	s := m.sites[c]
 	if s == nil {
 		return
 	}
-	if s.valid = 0; s.views() > 0 && m.believed(p) && !slices.Contains(s.losers[:], tag(p.number)) {
-		s.setViews(s.views() - 1)
-		m.touchSite(c)
+	s.valid = 0
+	if s.views() == 0 || !m.believed(p) {
+		return
 	}
+	for i, d := range s.days {
+		if d != 0 && s.losers[i] == tag(p.number) && int(dayOf(now))-int(d) <= m.watchDays() {
+			return
+		}
+	}
+	s.setViews(s.views() - 1)
+	m.touchSite(c)
 }
 
 // manyLost tells whether so many peers that are not convicted have lost on a channel that the channel is the likelier reason.
@@ -129,7 +135,7 @@ func (m *Machine) loser(now time.Time, c channel.ID, n Peer, strong bool) {
 		if s.until <= today {
 			m.do(Act{Kind: Watch, Channel: c, Peer: n})
 			if s.times() < 3 {
-				s.both++
+				s.packed++
 			}
 		}
 		s.until = uint16(min(int(today)+m.watchDays()<<(s.times()-min(s.times(), 1)), 1<<16-1)) // who is after one host comes back: each watch is twice as long as the one before

@@ -157,7 +157,7 @@ func (s *site) append(b []byte) []byte {
 		b = binary.BigEndian.AppendUint16(b, s.days[i])
 	}
 	b = binary.BigEndian.AppendUint16(b, s.until)
-	return append(b, s.valid, s.both)
+	return append(b, s.valid, s.packed)
 }
 
 func (m *Machine) restoreSites(s Shard, b []byte) error {
@@ -171,7 +171,7 @@ func (m *Machine) restoreSites(s Shard, b []byte) error {
 			return fmt.Errorf("%w: channel %d in %s", ErrMalformed, c, s.Name())
 		}
 		last = c
-		n := &site{until: binary.BigEndian.Uint16(b[20:]), valid: b[22], both: b[23]}
+		n := &site{until: binary.BigEndian.Uint16(b[20:]), valid: b[22], packed: b[23]}
 		if n.views() > viewing {
 			return fmt.Errorf("%w: %d crawls of channel %d by others", ErrMalformed, n.views(), c)
 		}
