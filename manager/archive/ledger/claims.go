@@ -58,7 +58,7 @@ func (l *Ledger) take(id channel.ID, c *channelState, n channelState, step lease
 // Deposit leaves a task's body to be claimed, before the task is offered. It may be repeated. A generation that the archive has seen
 // already is answered by a FencedError.
 func (l *Ledger) Deposit(ctx context.Context, signed channel.Signed, body []byte) error {
-	return l.leave(signed, body)
+	return repeated(ctx, l, func() error { return l.leave(signed, body) })
 }
 
 func (l *Ledger) leave(signed channel.Signed, body []byte) error {
@@ -289,22 +289,25 @@ func (l *Ledger) Recall(ctx context.Context, id channel.ID) error {
 	})
 }
 
-// settled does something to a channel, which it holds meanwhile, until no other program was quicker. Before it is done again, all that others have stored is
-// known here.
+// settled does something to a channel, which it holds meanwhile, until no other program was quicker.
 func settled(ctx context.Context, l *Ledger, id channel.ID, do func(c *channelState) error) error {
-	once := func() error {
+	return repeated(ctx, l, func() error {
 		c, err := l.lock(id)
 		if err != nil {
 			return err
 		}
 		defer l.unlock(id, c)
 		return do(&c.Value)
-	}
+	})
+}
+
+// repeated does something until no other program was quicker. Before it is done again, all that others have stored is known here.
+func repeated(ctx context.Context, l *Ledger, do func() error) error {
 	return Revised(func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := once()
+		err := do()
 		if errors.Is(err, ErrConflict) {
 			if serr := l.Others.sync(ctx); serr != nil {
 				return fmt.Errorf("%w: %w", ErrStorage, serr)

@@ -123,6 +123,18 @@ func taskOfSeven(gen channel.Gen) (task channel.Signed, raw []byte) {
 	return channel.Signed{Raw: h.Marshal(), Sig: []byte("good"), Delegation: []byte("d")}, raw
 }
 
+// change has a program store something of channel 7.
+func change(t *testing.T, l *ledger.Ledger) {
+	r, err := l.Revise(7)
+	if err == nil {
+		err = r.Commit(&ledger.Job{})
+		r.Release()
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestEvictIsSettled has a member's claim ended while another program changes the channel, twice in a row.
 func TestEvictIsSettled(t *testing.T) {
 	records := memledger.New()
@@ -138,14 +150,7 @@ func TestEvictIsSettled(t *testing.T) {
 	other, left := openSigned(t, &shared{Store: records}), 2
 	var overtake func()
 	overtake = func() {
-		r, err := other.Revise(7)
-		if err == nil {
-			err = r.Commit(&ledger.Job{})
-			r.Release()
-		}
-		if err != nil {
-			t.Error(err)
-		}
+		change(t, other)
 		if left--; left > 0 {
 			store.first = overtake
 		}
@@ -165,20 +170,26 @@ func TestTakeBackIsSettled(t *testing.T) {
 	if err := own.Deposit(t.Context(), task, body); err != nil {
 		t.Fatal(err)
 	}
-	store.first = func() {
-		r, err := other.Revise(7)
-		if err == nil {
-			err = r.Commit(&ledger.Job{})
-			r.Release()
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	}
+	store.first = func() { change(t, other) }
 	if err := own.TakeBack(t.Context(), 7, 1); err != nil || store.first != nil {
 		t.Errorf("%v; overtaken: %v", err, store.first == nil)
 	}
 	if c, err := openSigned(t, &shared{Store: records}).Claim(t.Context(), "late", task); err != nil || c.Status == lease.Granted {
 		t.Errorf("a claim of what was taken back: %v, %v", c.Status, err)
+	}
+}
+
+// TestDepositIsSettled has a task deposited while another program changes the channel: it is deposited all the same, and the manager has nothing to tell the operator.
+func TestDepositIsSettled(t *testing.T) {
+	records := memledger.New()
+	store := &overtaken{shared: &shared{Store: records}}
+	own, other := openSigned(t, store), openSigned(t, &shared{Store: records})
+	store.first = func() { change(t, other) }
+	task, body := taskOfSeven(1)
+	if err := own.Deposit(t.Context(), task, body); err != nil || store.first != nil {
+		t.Errorf("%v; overtaken: %v", err, store.first == nil)
+	}
+	if c, err := openSigned(t, &shared{Store: records}).Claim(t.Context(), "peer", task); err != nil || c.Status != lease.Granted {
+		t.Errorf("its claim: %v, %v", c.Status, err)
 	}
 }
