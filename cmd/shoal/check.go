@@ -277,10 +277,16 @@ func checkKeys(data string, now time.Time, add func(level, what, mend string)) {
 	if left := k.Authority.Delegation().NotAfter.Sub(now); left < 14*24*time.Hour {
 		add(desk.Error, fmt.Sprintf("The working key ends in %s.", plain.Span(left)), "shoal key rotate")
 	}
-	if _, err := os.Stat(filepath.Join(data, backupStamp)); errors.Is(err, fs.ErrNotExist) {
-		add(desk.Warning, "The network's keys were never backed up: with this disk the network is lost.", "shoal key backup --out FILE, and keep FILE elsewhere.")
-	} else {
+	lies := func(name string) bool {
+		_, err := os.Stat(filepath.Join(data, name))
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	switch {
+	case lies(backupStamp):
 		add(desk.OK, "keys are backed up", "")
+	case lies(pondMark): // nothing is lost with the keys of a network that crawls a pond
+	default:
+		add(desk.Warning, "The network's keys were never backed up: with this disk the network is lost.", "shoal key backup --out FILE, and keep FILE elsewhere.")
 	}
 }
 

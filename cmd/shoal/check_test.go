@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"shoal/internal/member"
 	"shoal/manager/desk"
 )
 
@@ -32,6 +33,31 @@ func TestCheckUnmoved(t *testing.T) {
 	}
 	if says := told(); !strings.HasPrefix(says, desk.Warning) || !strings.Contains(says, "archive.part and migrate-7 in "+data) {
 		t.Errorf("with a part it says %q", says)
+	}
+}
+
+// TestCheckKeysNeverBackedUp has an operator warned who never backed the keys up, unless the network crawls a pond.
+func TestCheckKeysNeverBackedUp(t *testing.T) {
+	data := t.TempDir()
+	if _, err := member.LoadOrCreate(filepath.Join(data, "keys"), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	for mark, want := range map[string]bool{"": true, pondMark: false, backupStamp: false} {
+		if mark != "" {
+			if err := os.WriteFile(filepath.Join(data, mark), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		warned := false
+		for _, f := range checkData(data, time.Now()) {
+			warned = warned || strings.Contains(f.What, "never backed up")
+		}
+		if warned != want {
+			t.Errorf("with %q: warned %v, want %v", mark, warned, want)
+		}
+		if mark != "" {
+			os.Remove(filepath.Join(data, mark))
+		}
 	}
 }
 
