@@ -21,9 +21,17 @@ type TrustInfo struct {
 	Counts    AuditCounts
 	Errands   ErrandCounts
 	Waiting   int // pages that are being looked at, or wait for it
+	Watched   int // channels on watch
+	Seen      int // channels whose next crawls go to any peer, for pages that are held to be seen by others
+	InDoubt   int // of both together
+	// Doubts are those of both, as far as mostDoubts go: those first that stay on watch longest.
+	Doubts []trust.Doubt
 	// Silent are the machines of managers that did not answer when they were asked for their part.
 	Silent []string
 }
+
+// mostDoubts is how many channels in doubt a manager names.
+const mostDoubts = 200
 
 // PeerTrust is how far one peer is believed.
 type PeerTrust struct {
@@ -61,7 +69,7 @@ func set[T any](field, value *T) {
 }
 
 // trustInfo sums up. Called on the loop.
-func (au *auditor) info() TrustInfo {
+func (au *auditor) info(now time.Time) TrustInfo {
 	i := TrustInfo{Rules: au.trust.Config(), Proposal: au.trust.Propose(), Standings: map[trust.Standing]int{}, Counts: au.counts, Errands: au.errands.counts, Waiting: au.errands.waiting()}
 	for _, p := range au.trust.Peers() {
 		if p.Peer == au.arbiter {
@@ -72,19 +80,30 @@ func (au *auditor) info() TrustInfo {
 			i.Suspects++
 		}
 	}
+	i.Doubts = au.trust.Doubts(now)
+	for _, d := range i.Doubts {
+		if !d.Until.IsZero() {
+			i.Watched++
+		}
+		if d.Views > 0 {
+			i.Seen++
+		}
+	}
+	i.InDoubt = len(i.Doubts)
+	i.Doubts = i.Doubts[:min(len(i.Doubts), mostDoubts)]
 	return i
 }
 
 // Trust sums up how far peers are believed.
 func (au *auditor) Trust(ctx context.Context) (i TrustInfo, err error) {
-	err = au.onLoop(ctx, func(time.Time) { i = au.info() })
+	err = au.onLoop(ctx, func(now time.Time) { i = au.info(now) })
 	return i, err
 }
 
 // SetTrust changes the rules, and keeps that.
 func (au *auditor) SetTrust(ctx context.Context, c TrustChoice) (i TrustInfo, err error) {
 	var failed error
-	err = au.onLoop(ctx, func(time.Time) {
+	err = au.onLoop(ctx, func(now time.Time) {
 		rules := c.Use(au.trust.Config())
 		if failed = rules.Validate(); failed != nil {
 			failed = fmt.Errorf("%w: %w", ErrAsk, failed)
@@ -94,7 +113,7 @@ func (au *auditor) SetTrust(ctx context.Context, c TrustChoice) (i TrustInfo, er
 			failed = au.trust.SetConfig(rules)
 			au.ruled()
 		}
-		i = au.info()
+		i = au.info(now)
 	})
 	if err = errors.Join(err, failed); err == nil {
 		err = au.tell(ctx, noteTrust, noted{Trust: &c})

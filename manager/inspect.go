@@ -8,6 +8,7 @@ import (
 
 	"shoal/channel"
 	"shoal/internal/plain"
+	"shoal/manager/trust"
 	"shoal/recrawl"
 )
 
@@ -22,6 +23,7 @@ type Inspection struct {
 	Reason  string
 	Blocked string // why its host is
 	Limit   int    // crawls that may fail in a row; 0: no limit
+	Doubt   trust.Doubt
 }
 
 // Inspect looks at channels that were read from the database.
@@ -41,7 +43,7 @@ func (ro *roster) Inspect(ctx context.Context, chs []channel.Channel) ([]Inspect
 func (ro *roster) inspect(now time.Time, s recrawl.Slot, ch *channel.Channel, intervals []recrawl.Tick) Inspection {
 	f := ro.sched.Facts(s)
 	in := Inspection{Known: true, State: ch.State, Reason: ch.Reason, Limit: ro.cfg.Failing.Limit, Group: int(f.Group), Out: ro.machine.IsOut(s),
-		Blocked: ro.machine.Blocked(ro.table.Host(s))}
+		Blocked: ro.machine.Blocked(ro.table.Host(s)), Doubt: ro.near.auditor.trust.Doubt(now, ch.ID)}
 	if f.Updated > 0 {
 		in.Every = time.Duration(f.Est.Interval() * float64(ro.cfg.Tick))
 	}

@@ -130,10 +130,16 @@ func TestHeldPagesAreSeenByOthers(t *testing.T) {
 	if !anywhere() {
 		t.Error("a channel with a delivery that is held goes to the nearest peer")
 	}
+	if i := au.info(now); i.Seen != 1 || i.InDoubt != 1 || len(i.Doubts) != 1 || i.Doubts[0].Channel != id || i.Doubts[0].Views == 0 {
+		t.Errorf("an operator is told of %d channels to be seen, %+v", i.Seen, i.Doubts)
+	}
 	for range 10 {
 		au.trust.Deliver(now, &trust.Delivery{Peer: 3, Channel: id, At: now})
 	}
 	if anywhere() {
 		t.Error("after ten crawls by others it goes anywhere still")
+	}
+	if i := au.info(now); i.Seen != 0 || i.InDoubt != i.Watched {
+		t.Errorf("an operator is told of %d channels to be seen still, %+v", i.Seen, i.Doubts)
 	}
 }

@@ -111,7 +111,7 @@ func (st *status) overview(now time.Time) Overview {
 	o.Threads, o.Usage = st.near.Capacity(now).Threads, st.machine.Usage()
 	o.Suspects, o.AllSuspects = st.members.suspects(now)
 	if now.Sub(st.trustedAt) >= trustedEvery {
-		st.trustedAt, st.trusted = now, st.auditor.info()
+		st.trustedAt, st.trusted = now, st.auditor.info(now)
 	}
 	o.Trust = st.trusted
 	if n := st.tally.placed; n > 0 {

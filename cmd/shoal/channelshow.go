@@ -131,6 +131,9 @@ func showChannel(out io.Writer, d api.Detail) error {
 	if r.Last != "" {
 		line("last result", lastResult(r))
 	}
+	if why := r.Doubted(); why != "" {
+		line("in doubt", why)
+	}
 	if r.Left > 0 {
 		line("given up", fmt.Sprintf("after %d more failed crawls in a row", r.Left))
 	}

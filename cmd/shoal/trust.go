@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"shoal/internal/plain"
 	"shoal/manager/api"
@@ -24,7 +25,8 @@ type trustCmd struct {
 
 type trustShowCmd struct {
 	target
-	Peers bool `help:"List the peers, those first against whom most is held."`
+	Peers    bool `help:"List the peers, those first against whom most is held." xor:"list"`
+	Channels bool `help:"List the channels on which peers lost cases, and what follows from that." xor:"list"`
 }
 
 func (c *trustShowCmd) Run(ctx context.Context, s streams) error {
@@ -40,8 +42,35 @@ func (c *trustShowCmd) Run(ctx context.Context, s streams) error {
 		if err := a.Do(ctx, http.MethodGet, "/trust", nil, nil, &t); err != nil {
 			return err
 		}
+		if c.Channels {
+			return showDoubted(s, &t)
+		}
 		return showTrust(s.out, &t)
 	})
+}
+
+// showDoubted lists channels on which peers lost cases.
+func showDoubted(s streams, t *desk.Trust) error {
+	if len(t.Doubted) == 0 {
+		_, err := fmt.Fprintln(s.out, "No channel is on watch, and none has pages that others are to see.")
+		return err
+	}
+	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "CHANNEL\tHOST\tON WATCH UNTIL\tCRAWLS BY ANY PEER")
+	for _, d := range t.Doubted {
+		until := ""
+		if !d.Watched.IsZero() {
+			until = d.Watched.Format(time.DateOnly)
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\n", d.ID, plain.Printable(d.Host), until, d.Any)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if t.DoubtedMore > 0 {
+		fmt.Fprintf(s.err, "%d more are not listed.\n", t.DoubtedMore)
+	}
+	return nil
 }
 
 type trustSetCmd struct {
@@ -94,6 +123,7 @@ func showTrust(out io.Writer, t *desk.Trust) error {
 	fmt.Fprintf(out, "judged     %s of %d deliveries; %s asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
 		plain.Count(int(t.Pages), "page"), t.Deliveries, plain.Count(int(t.Asked), "page"), 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
 	fmt.Fprintf(out, "contested  %s; the arbiter fetched %d; %s; %s, %d in shadow\n", plain.Count(int(t.Contested), "page"), t.Arbitrated, plain.Count(int(t.Charges), "charge"), plain.Count(int(t.Suspensions), "suspension"), t.WouldSuspend)
+	fmt.Fprintf(out, "channels   %d on watch, %d with pages that others are to see\n", t.Watched, t.Seen)
 	for _, line := range t.Says {
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"shoal/manager/desk"
 )
@@ -45,5 +46,29 @@ func TestCaseOfAnotherPeer(t *testing.T) {
 		} else if code != 0 || !strings.Contains(out, "case 00ff: https://a.example/") {
 			t.Errorf("of %s: status %d, %q, %q", peer, code, out, said)
 		}
+	}
+}
+
+// TestDoubtedChannelsAreListed lists the channels on which peers lost cases. A host's name does not move the terminal's cursor.
+func TestDoubtedChannelsAreListed(t *testing.T) {
+	t.Parallel()
+	var out, errs bytes.Buffer
+	d := desk.Trust{DoubtedMore: 3, Doubted: []desk.DoubtedChannel{
+		{ID: 7, Host: "https://a\x1b[2J.example", Doubt: desk.Doubt{Watched: time.Unix(1e9, 0).UTC()}}, {ID: 8, Host: "https://b.example", Doubt: desk.Doubt{Any: 5}}}}
+	if err := showDoubted(streams{out: &out, err: &errs}, &d); err != nil {
+		t.Fatal(err)
+	}
+	said := out.String()
+	for _, w := range []string{"CHANNEL", "2001-09-09", "https://b.example"} {
+		if !strings.Contains(said, w) {
+			t.Errorf("it lacks %q:\n%s", w, said)
+		}
+	}
+	if strings.Contains(said, "\x1b") || errs.String() != "3 more are not listed.\n" {
+		t.Errorf("listed as:\n%s%s", said, errs.String())
+	}
+	out.Reset()
+	if err := showDoubted(streams{out: &out, err: &errs}, &desk.Trust{}); err != nil || !strings.HasPrefix(out.String(), "No channel is on watch") {
+		t.Errorf("of none: %q, %v", out.String(), err)
 	}
 }

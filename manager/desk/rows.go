@@ -33,6 +33,7 @@ type Row struct {
 	Group   int        `json:"group"`            // 1 is the fastest; 0: not known, as the manager is stopped
 	Every   Seconds    `json:"changes_every_s,omitempty"`
 	Model   string     `json:"update_model,omitempty"` // how it changes, and why the manager thinks so
+	Doubt
 
 	// Delivered says whose deliveries the stored pages are, those with the most pages first. In a list of channels there is none.
 	Delivered []manager.Credit `json:"delivered,omitempty"`
@@ -177,7 +178,7 @@ func (d *Desk) rowsOf(ctx context.Context, chs []channel.Channel) ([]Row, error)
 			ch := chs[i]
 			ch.State, ch.Reason, ch.Learnt.Out = in.State, in.Reason, in.Out
 			r := rowOf(&ch, in.Blocked)
-			r.Group, r.Every, r.Due = in.Group+1, Seconds(in.Every), in.Due
+			r.Group, r.Every, r.Due, r.Doubt = in.Group+1, Seconds(in.Every), in.Due, Doubt{in.Doubt.Until, in.Doubt.Views}
 			if r.State == Failing && in.Limit > 0 {
 				r.Left = in.Limit - r.Failed%in.Limit
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"shoal/channel"
 	"shoal/internal/plain"
 	"shoal/manager"
 	"shoal/manager/archive"
@@ -43,6 +44,37 @@ type Trust struct {
 	Suspensions  int64   `json:"suspensions"`
 	WouldSuspend int64   `json:"suspensions_in_shadow"`
 	OfPagesShare float64 `json:"asked_share"` // of the pages that were delivered, which were fetched again or are being
+	// Channels on which peers lost cases.
+	Watched     int              `json:"channels_watched"`
+	Seen        int              `json:"channels_to_be_seen"`
+	Doubted     []DoubtedChannel `json:"channels_in_doubt,omitempty"`      // those of both that are named
+	DoubtedMore int              `json:"channels_in_doubt_more,omitempty"` // that are not
+}
+
+// Doubt is what follows from cases that peers lost on a channel.
+type Doubt struct {
+	Watched time.Time `json:"watched_until,omitzero"`
+	Any     int       `json:"crawls_by_any_peer,omitempty"` // the next ones, for pages that are held to be seen by others
+}
+
+// DoubtedChannel is a channel of which that holds.
+type DoubtedChannel struct {
+	ID   channel.ID `json:"id"`
+	Host string     `json:"host"`
+	Doubt
+}
+
+// Doubted says in words what follows; empty: nothing.
+func (d Doubt) Doubted() string {
+	var says []string
+	if !d.Watched.IsZero() {
+		says = append(says, fmt.Sprintf("On watch until %s, as peers lost cases here: established peers from anywhere crawl it, more of its pages are fetched again, and a new version is held until that has shown nothing against it.",
+			d.Watched.Format("2 January 2006")))
+	}
+	if d.Any > 0 {
+		says = append(says, fmt.Sprintf("The next %s to any peer, not to the nearest, for others to see pages that are held.", map[bool]string{true: "crawl goes", false: fmt.Sprintf("%d crawls go", d.Any)}[d.Any == 1]))
+	}
+	return strings.Join(says, " ")
 }
 
 // TrustRules are the rules that an operator sets.
@@ -96,7 +128,7 @@ type PeerTrust struct {
 // Pardoned is a peer that was pardoned.
 type Pardoned struct {
 	PeerTrust
-	Captures int  `json:"captures"`       // of it that are kept; what was purged cannot be given back
+	Captures int  `json:"captures"`       // of it that are kept, withdrawn before or not; what was purged cannot be given back
 	More     bool `json:"more,omitempty"` // there are more, which were not counted in the time that there was
 }
 
@@ -107,9 +139,9 @@ func (p *Pardoned) Says() string {
 	case p.Captures == 0 && !p.More:
 		back = "nothing that it delivered is kept, so that nothing is given back"
 	case p.More:
-		back += fmt.Sprintf(": more than %s of it", plain.Count(p.Captures, "capture"))
+		back += fmt.Sprintf("; the archive keeps more than %s by it", plain.Count(p.Captures, "capture"))
 	default:
-		back += fmt.Sprintf(": %s of it", plain.Count(p.Captures, "capture"))
+		back += fmt.Sprintf("; the archive keeps %s by it", plain.Count(p.Captures, "capture"))
 	}
 	says := "is a member again; its scores begin at zero, and " + back + "."
 	if n := len(p.Others); n > 0 {
@@ -199,7 +231,27 @@ func (c Court) Rules(ctx context.Context) (Trust, error) {
 		return Trust{}, err
 	}
 	i, err := c.d.m.Trust(ctx)
-	return trustOf(&i), err
+	if err != nil {
+		return trustOf(&i), err
+	}
+	return c.trust(ctx, &i)
+}
+
+// trust adds to the sums the hosts of the channels in doubt.
+func (c Court) trust(ctx context.Context, i *manager.TrustInfo) (Trust, error) {
+	t := trustOf(i)
+	t.DoubtedMore = i.InDoubt - len(i.Doubts)
+	for _, d := range i.Doubts {
+		ch, err := c.d.store.Channel(ctx, d.Channel)
+		if errors.Is(err, channel.ErrUnknown) || ch.State == channel.Removed {
+			continue
+		}
+		if err != nil {
+			return t, err
+		}
+		t.Doubted = append(t.Doubted, DoubtedChannel{d.Channel, ch.Scope.Host, Doubt{d.Until, d.Views}})
+	}
+	return t, nil
 }
 
 // Set changes the rules, and keeps that over a restart.
@@ -211,7 +263,10 @@ func (c Court) Set(ctx context.Context, a TrustAsk) (Trust, error) {
 		return Trust{}, asks("nothing to change is named")
 	}
 	i, err := c.d.m.SetTrust(ctx, manager.TrustChoice(a))
-	return trustOf(&i), err
+	if err != nil {
+		return trustOf(&i), err
+	}
+	return c.trust(ctx, &i)
 }
 
 func trustOf(i *manager.TrustInfo) Trust {
@@ -221,7 +276,7 @@ func trustOf(i *manager.TrustInfo) Trust {
 		Arbiter:    r.Arbiter, Proposed: TrustProposal{T: i.Proposal.T, Lost: i.Proposal.Q, Excursions: i.Proposal.Excursions, PeerYears: i.Proposal.PeerYears},
 		Newcomers: i.Standings[trust.Newcomer], Established: i.Standings[trust.Established], Suspended: i.Standings[trust.Suspended], Banned: i.Standings[trust.Banned],
 		Suspects: i.Suspects, Deliveries: c.Deliveries, Pages: c.Pages, Unjudged: c.Lost, Asked: e.Asked, Answered: e.Answered, Late: e.Late, Dropped: e.Dropped, Waiting: i.Waiting,
-		Contested: c.Arbitrations, Arbitrated: c.Fetched, Charges: c.Charges, Suspensions: c.Suspended, WouldSuspend: c.WouldSuspend,
+		Watched: i.Watched, Seen: i.Seen, Contested: c.Arbitrations, Arbitrated: c.Fetched, Charges: c.Charges, Suspensions: c.Suspended, WouldSuspend: c.WouldSuspend,
 	}
 	if c.Pages > 0 {
 		t.OfPagesShare = float64(e.Asked+c.Fetched) / float64(c.Pages)

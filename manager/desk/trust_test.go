@@ -3,15 +3,29 @@ package desk
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // A pardon says what it gives back, and what it does not.
+func TestDoubted(t *testing.T) {
+	for d, want := range map[Doubt]string{
+		{}:                                 "",
+		{Any: 1}:                           "The next crawl goes to any peer",
+		{Any: 4}:                           "The next 4 crawls go to any peer",
+		{Watched: time.Unix(1e9, 0).UTC()}: "On watch until 9 September 2001",
+	} {
+		if says := d.Doubted(); (says == "") != (want == "") || !strings.HasPrefix(says, want) {
+			t.Errorf("%+v: %q, want %q", d, says, want)
+		}
+	}
+}
+
 func TestPardonedSays(t *testing.T) {
 	for _, c := range []struct {
 		p    Pardoned
 		want string
 	}{
-		{Pardoned{Captures: 1}, "given back: 1 capture of it."},
+		{Pardoned{Captures: 1}, "given back; the archive keeps 1 capture by it."},
 		{Pardoned{Captures: 7, More: true}, "more than 7 captures"},
 		{Pardoned{}, "nothing that it delivered is kept"},
 		{Pardoned{PeerTrust: PeerTrust{Others: []string{"d-1", "d-2", "d-3", "d-4", "d-5", "d-6"}}, Captures: 2}, "as 6 peers of its account must be pardoned too: d-1, d-2, d-3, d-4, d-5 and 1 more."},

@@ -116,7 +116,8 @@ func addTrust(o, x *manager.TrustInfo) {
 	a.Suspended, a.WouldSuspend = a.Suspended+b.Suspended, a.WouldSuspend+b.WouldSuspend
 	e, f := &o.Errands, &x.Errands
 	e.Asked, e.Answered, e.Late, e.Dropped = e.Asked+f.Asked, e.Answered+f.Answered, e.Late+f.Late, e.Dropped+f.Dropped
-	o.Waiting += x.Waiting
+	o.Waiting, o.Watched, o.Seen = o.Waiting+x.Waiting, o.Watched+x.Watched, o.Seen+x.Seen
+	o.InDoubt, o.Doubts = o.InDoubt+x.InDoubt, append(o.Doubts, x.Doubts...)
 	if x.Proposal.PeerYears > o.Proposal.PeerYears { // the one that has seen most
 		o.Proposal = x.Proposal
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"shoal/manager"
 	"shoal/manager/archive"
@@ -61,7 +62,7 @@ func TestManyPeers(t *testing.T) {
 }
 
 func (j judging) Trust(context.Context) (manager.TrustInfo, error) {
-	return manager.TrustInfo{Counts: manager.AuditCounts{Deliveries: 3}}, nil
+	return manager.TrustInfo{Counts: manager.AuditCounts{Deliveries: 3}, Watched: 1, InDoubt: 1, Doubts: []trust.Doubt{{Channel: 7, Until: time.Unix(1e9, 0)}}}, nil
 }
 
 func (j judging) Strategy(context.Context) (manager.StrategyInfo, error) {
@@ -83,7 +84,7 @@ func TestSilentManagersAreNamed(t *testing.T) {
 		t.Errorf("strategy: %+v, %v", s, err)
 	}
 	i, err := own.Trust(t.Context())
-	if err != nil || i.Counts.Deliveries != 6 || !slices.Equal(i.Silent, []string{"c"}) {
+	if err != nil || i.Counts.Deliveries != 6 || i.Watched != 2 || i.InDoubt != 2 || len(i.Doubts) != 2 || !slices.Equal(i.Silent, []string{"c"}) {
 		t.Errorf("trust: %+v, %v", i, err)
 	}
 }

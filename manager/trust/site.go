@@ -1,6 +1,8 @@
 package trust
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -50,6 +52,44 @@ func (m *Machine) Watched(now time.Time, c channel.ID) bool {
 func (m *Machine) Anywhere(now time.Time, c channel.ID) bool {
 	s := m.sites[c]
 	return s != nil && m.cfg.Enforce && (s.until > dayOf(now) || s.views() > 0)
+}
+
+// Doubt is what follows, for as long as it lasts, from the trouble that a channel had.
+type Doubt struct {
+	Channel channel.ID
+	Until   time.Time // it is on watch until then; zero: it is not
+	Views   int       // so many of its next crawls go to any peer, as others are to see the pages that are held
+}
+
+// Doubt tells what follows from the trouble that a channel had; the zero Doubt: nothing any more.
+func (m *Machine) Doubt(now time.Time, c channel.ID) (d Doubt) {
+	s := m.sites[c]
+	if s == nil {
+		return d
+	}
+	if s.until > dayOf(now) {
+		d.Until = time.Unix(int64(s.until)*int64(day/time.Second), 0).UTC()
+	}
+	if m.cfg.Enforce {
+		d.Views = int(s.views())
+	}
+	if d != (Doubt{}) {
+		d.Channel = c
+	}
+	return d
+}
+
+// Doubts are those of all channels: those on watch first, and of these those first that stay so longest.
+func (m *Machine) Doubts(now time.Time) (all []Doubt) {
+	for c := range m.sites {
+		if d := m.Doubt(now, c); d != (Doubt{}) {
+			all = append(all, d)
+		}
+	}
+	slices.SortFunc(all, func(a, b Doubt) int {
+		return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.Channel, b.Channel))
+	})
+	return all
 }
 
 // doubt has a delivery held, and others come to see its pages.

@@ -34,6 +34,7 @@ var glossary = map[string]struct{ name, text string }{
 	"managers":   {"managers", "Programs that share this network, each with a share of the Web hosts in 256 partitions. Every one of them shows the whole network and takes every order."},
 	"swarm":      {"coordinate space", "Each dot is a peer. The nearer two dots are, the shorter is the round trip between them. Two of the eight dimensions are drawn."},
 	"standing":   {"standing", "newcomer: on probation, its pages are looked at again. established: past that. suspended: too much is held against it, and you are to decide. banned: you have."},
+	"watch":      {"on watch", "Two peers lost cases on the channel within two weeks, or one lost badly. Established peers from anywhere crawl it, more of its pages are fetched again, and a new version is held until that has shown nothing against it."},
 	"suspect":    {"members to look at", "Members that waste tasks, or send what is not so, more than honest ones do. They get fewer tasks by themselves; to end it is yours to decide."},
 	"state":      {"state", "failing: the last crawl failed, and it is tried again. given up: too many failed; resume it to try again. blocked: its host is. paused: by an operator. new: never crawled."},
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"shoal/manager/desk"
 )
@@ -15,7 +16,8 @@ import (
 type court struct{ upheld, pardoned string }
 
 func (c *court) Rules(context.Context) (desk.Trust, error) {
-	return desk.Trust{Says: []string{"Scores run in <i>shadow</i>."}, Pages: 12345, TrustRules: desk.TrustRules{T: 18}}, nil
+	return desk.Trust{Says: []string{"Scores run in <i>shadow</i>."}, Pages: 12345, TrustRules: desk.TrustRules{T: 18}, Watched: 1,
+		Doubted: []desk.DoubtedChannel{{ID: 77, Host: "https://a.<i>example", Doubt: desk.Doubt{Watched: time.Unix(1e9, 0), Any: 3}}}, DoubtedMore: 8}, nil
 }
 
 func (c *court) one() desk.PeerTrust {
@@ -58,7 +60,7 @@ func TestTrustPages(t *testing.T) {
 	s := httptest.NewServer(h)
 	defer s.Close()
 	for path, want := range map[string][]string{
-		"/trust":                          {"&lt;i&gt;shadow", "12\u202f345 pages", "d-0123456789ab", "19.25", "4\u202f321 more", "suspended"},
+		"/trust":                          {"&lt;i&gt;shadow", "12\u202f345 pages", "d-0123456789ab", "19.25", "4\u202f321 more", "suspended", "1 on watch", `<a href="/channel/77">https://a.&lt;i&gt;example</a>`, "2001-09-09", ">8 more"},
 		"/trust/peer?peer=d-0123456789ab": {"https://a.example/&lt;b&gt;", "4.50", "Another peer &lt;b&gt;saw", "/trust/peer?peer=d-00000000000a", "It was &lt;b&gt;so", "/trust/case?number=00ff", "Uphold", "Pardon"},
 		"/trust/case?number=00ff":         {"&lt;script&gt;alert(1)", "the truth", "the manager itself", "delivered", "checked"},
 		"/trust/peer?peer=someone":        {"no such peer"},
