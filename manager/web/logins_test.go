@@ -169,3 +169,83 @@ func (l *oneConn) Close() error {
 }
 
 func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+func TestLogin(t *testing.T) {
+	_, s := start(t, false)
+	resp, err := http.Get(s.URL + "/login")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if got := resp.Header.Get("Referrer-Policy"); got == "no-referrer" || got == "" {
+		t.Errorf("Referrer-Policy %q: browsers then say that our own forms come from nowhere", got)
+	}
+	if code, _ := ask(t, "GET", s.URL+"/", nil); code != http.StatusSeeOther {
+		t.Errorf("a stranger sees the overview: %d", code)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for given, want := range map[string]int{"wrong": http.StatusUnauthorized, "": http.StatusUnauthorized, " s3cret\n": http.StatusSeeOther} {
+		resp, err := client.PostForm(s.URL+"/login", url.Values{"token": {given}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want || (want == http.StatusSeeOther) != (len(resp.Cookies()) == 1) {
+			t.Errorf("token %q: %d, cookies %v", given, resp.StatusCode, resp.Cookies())
+		}
+	}
+	if code, _ := ask(t, "GET", s.URL+"/?token=s3cret", nil); code != http.StatusSeeOther {
+		t.Errorf("the printed link answers %d", code)
+	}
+	for at, want := range map[string]string{"/?token=s3cret": "/", "/channels?host=a%26b&token=s3cret&page=2": "/channels?host=a%26b&page=2", "/no%3Fwhere/?token=s3cret": "/no%3Fwhere/"} {
+		resp, err := client.Get(s.URL + at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := resp.Header.Get("Location"); got != want {
+			t.Errorf("%s leads to %s, want %s", at, got, want)
+		}
+	}
+}
+
+// TestLoginLeadsBack has an operator follow a link, as from a note to a colleague, without being logged in: after the token the page is shown that the link named.
+// A link to a login leads nowhere else than to this manager's pages.
+func TestLoginLeadsBack(t *testing.T) {
+	_, s := start(t, false)
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Get(s.URL + "/channels?state=failing&q=a%26b&done=crawl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	at := resp.Header.Get("Location")
+	if at != "/login?to=%2Fchannels%3Fq%3Da%2526b%26state%3Dfailing" {
+		t.Errorf("it leads to %q", at)
+	}
+	if _, page := ask(t, "GET", s.URL+at, nil); !strings.Contains(page, `name="to" value="/channels?q=a%26b&amp;state=failing"`) {
+		t.Errorf("the login does not know where to:\n%s", page)
+	}
+	for to, want := range map[string]string{
+		"/channels?q=a%26b&state=failing": "/channels?q=a%26b&state=failing", "": "/", "/login": "/", "https://evil.example/": "/", "//evil.example/": "/", `/\evil.example/`: "/",
+		`\\evil.example`: "/", "/%5Cevil.example": "/", "/%2Fevil.example": "/", "javascript:alert(1)": "/", "channels": "/", "/peers?token=x": "/peers",
+	} {
+		resp, err := client.PostForm(s.URL+"/login", url.Values{"token": {"s3cret"}, "to": {to}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := resp.Header.Get("Location"); resp.StatusCode != http.StatusSeeOther || got != want {
+			t.Errorf("to %q: %d, leads to %q, want %q", to, resp.StatusCode, got, want)
+		}
+	}
+	resp, err = client.PostForm(s.URL+"/login", url.Values{"token": {"wrong"}, "to": {"/peers"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil || !strings.Contains(string(page), `name="to" value="/peers"`) {
+		t.Errorf("after a wrong token it is forgotten: %v\n%s", err, page)
+	}
+}

@@ -221,49 +221,65 @@ func (s *server) view(next http.HandlerFunc) http.HandlerFunc {
 		switch {
 		case t != "" && s.fits(t):
 			s.setCookie(w)
-			http.Redirect(w, r, withoutToken(r.URL), http.StatusSeeOther)
+			http.Redirect(w, r, ownPage(r.URL.RequestURI()), http.StatusSeeOther)
 		case t != "":
-			s.loginAgain(w)
+			s.loginAgain(w, r.URL.RequestURI())
 		case s.mayView(r):
 			next(w, r)
 		case any || strings.HasPrefix(r.URL.Path, "/api/"):
 			unauthorized(w, r)
 		default:
-			http.Redirect(w, r, "/login", http.StatusSeeOther)
+			http.Redirect(w, r, loginFor(r.URL.RequestURI()), http.StatusSeeOther)
 		}
 	}
 }
 
-// withoutToken is the rest of an address, so that the token is in no history of a browser.
-func withoutToken(u *url.URL) string {
+// loginFor is the address that asks for the token, and then leads to a page.
+func loginFor(page string) string {
+	if page = ownPage(page); page == "/" {
+		return "/login"
+	}
+	return "/login?" + url.Values{"to": {page}}.Encode()
+}
+
+// ownPage is the address of a page of this manager to which a link leads, and the overview if it leads elsewhere. It is without a token, which would stay in the
+// history of a browser.
+func ownPage(link string) string {
+	u, err := url.Parse(link)
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/") || strings.HasPrefix(u.Path, "//") || strings.HasPrefix(u.Path, "/\\") ||
+		u.Path == "/login" { // browsers take // and /\ for the beginning of a host
+		return "/"
+	}
 	q := u.Query()
-	q.Del("token")
-	rest := url.URL{Path: u.Path, RawQuery: q.Encode()}
-	return rest.String()
+	for _, name := range []string{"token", "done", "fragment"} {
+		q.Del(name)
+	}
+	own := url.URL{Path: u.Path, RawQuery: q.Encode()}
+	return own.String()
 }
 
 // loginAgain asks for the token anew.
-func (s *server) loginAgain(w http.ResponseWriter) {
+func (s *server) loginAgain(w http.ResponseWriter, to string) {
 	w.WriteHeader(http.StatusUnauthorized)
-	s.render(w, "login", map[string]any{"Title": "Log in", "Wrong": true})
+	s.render(w, "login", map[string]any{"Title": "Log in", "Wrong": true, "To": ownPage(to)})
 }
 
 func (s *server) setCookie(w http.ResponseWriter) {
 	http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.cfg.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: 30 * 24 * 3600})
 }
 
-func (s *server) login(w http.ResponseWriter, _ *http.Request) {
-	s.render(w, "login", map[string]any{"Title": "Log in"})
+func (s *server) login(w http.ResponseWriter, r *http.Request) {
+	s.render(w, "login", map[string]any{"Title": "Log in", "To": ownPage(r.URL.Query().Get("to"))})
 }
 
 func (s *server) loginPost(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
 	if !s.fits(strings.TrimSpace(r.PostFormValue("token"))) {
-		s.loginAgain(w)
+		s.loginAgain(w, r.PostFormValue("to"))
 		return
 	}
 	s.setCookie(w)
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, ownPage(r.PostFormValue("to")), http.StatusSeeOther)
 }
 
 // missing says that there is no such page.

@@ -412,45 +412,6 @@ func TestForeignPagesAreRefused(t *testing.T) {
 	}
 }
 
-func TestLogin(t *testing.T) {
-	_, s := start(t, false)
-	resp, err := http.Get(s.URL + "/login")
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	if got := resp.Header.Get("Referrer-Policy"); got == "no-referrer" || got == "" {
-		t.Errorf("Referrer-Policy %q: browsers then say that our own forms come from nowhere", got)
-	}
-	if code, _ := ask(t, "GET", s.URL+"/", nil); code != http.StatusSeeOther {
-		t.Errorf("a stranger sees the overview: %d", code)
-	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	for given, want := range map[string]int{"wrong": http.StatusUnauthorized, "": http.StatusUnauthorized, " s3cret\n": http.StatusSeeOther} {
-		resp, err := client.PostForm(s.URL+"/login", url.Values{"token": {given}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if resp.StatusCode != want || (want == http.StatusSeeOther) != (len(resp.Cookies()) == 1) {
-			t.Errorf("token %q: %d, cookies %v", given, resp.StatusCode, resp.Cookies())
-		}
-	}
-	if code, _ := ask(t, "GET", s.URL+"/?token=s3cret", nil); code != http.StatusSeeOther {
-		t.Errorf("the printed link answers %d", code)
-	}
-	for at, want := range map[string]string{"/?token=s3cret": "/", "/channels?host=a%26b&token=s3cret&page=2": "/channels?host=a%26b&page=2", "/no%3Fwhere/?token=s3cret": "/no%3Fwhere/"} {
-		resp, err := client.Get(s.URL + at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
-		if got := resp.Header.Get("Location"); got != want {
-			t.Errorf("%s leads to %s, want %s", at, got, want)
-		}
-	}
-}
-
 func TestChartsAreWellFormed(t *testing.T) {
 	f := &fake{}
 	h := f.Overview().History
