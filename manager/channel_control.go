@@ -117,16 +117,22 @@ func (ro *roster) SetBlocked(ctx context.Context, origin, why string) error {
 	if err := ro.tell(ctx, noteBlocked, noted{Host: origin, Why: why}); err != nil {
 		return err
 	}
-	return ro.surely(func(time.Time) {
+	var failed error
+	err := ro.surely(func(now time.Time) {
 		key := channel.KeyOf(origin)
 		ro.machine.Block(key, why)
-		if r, ok := ro.keep.records[key]; ok {
-			r.Blocked = why
+		if ro.tenancy.mine(key) {
+			failed = ro.keep.insist(now, origin, func(h *channel.Host) bool {
+				was := h.Blocked
+				h.Blocked = why
+				return was != why
+			})
 		}
 		if why == "" {
 			ro.sched.Rerank() // those that were put off come up again
 		}
 	})
+	return errors.Join(err, failed)
 }
 
 // ResetHost forgets what reports have told of a host: how long to wait, where it is, why it is blocked. It waits for a task that may still be out.
@@ -134,16 +140,21 @@ func (ro *roster) ResetHost(ctx context.Context, origin string) error {
 	if err := ro.tell(ctx, noteReset, noted{Host: origin}); err != nil {
 		return err
 	}
-	return ro.surely(func(now time.Time) {
-		key := channel.KeyOf(origin)
+	var failed error
+	err := ro.surely(func(now time.Time) {
+		key, latest := channel.KeyOf(origin), now.Add(ro.cfg.Terms.Term)
 		ro.machine.Block(key, "")
-		ro.machine.Hurry(key, now.Add(ro.cfg.Terms.Term))
-		if r, ok := ro.keep.records[key]; ok {
-			ResetHost(r, now.Add(ro.cfg.Terms.Term))
+		ro.machine.Hurry(key, latest)
+		if ro.tenancy.mine(key) {
+			failed = ro.keep.insist(now, origin, func(h *channel.Host) bool {
+				ResetHost(h, latest)
+				return true
+			})
 		}
 		ro.near.learn(key)
 		ro.sched.Rerank()
 	})
+	return errors.Join(err, failed)
 }
 
 // ResetHost makes a host's record that of a host of which only the name is known. It may be visited at latest at the given time: until then a task whose

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"shoal/channel"
 	"shoal/channel/lease"
@@ -83,6 +84,19 @@ func (k *keeper) hostRecord(name string) (*channel.Host, error) {
 		k.records[key] = h
 	}
 	return h, nil
+}
+
+// insist has a host's record be what an operator wanted, who has written that into the database: the loop may have read the record before that, and written it after.
+// change tells whether it has changed anything.
+func (k *keeper) insist(now time.Time, name string, change func(*channel.Host) bool) error {
+	h, err := k.readHost(name)
+	if err != nil || !change(&h) {
+		return err
+	}
+	k.records[channel.KeyOf(name)] = &h
+	k.savedAt = time.Time{}
+	k.save(now, false)
+	return nil
 }
 
 // readHost reads a host's record, with what is not written yet.
