@@ -40,6 +40,7 @@ type reply struct {
 // register is what a channel's fence is to whoever calls it while no lease runs out: a register that holds the generation, its peer and the head of its chain.
 type register struct {
 	offered, gen         channel.Gen
+	lies                 uint64 // a bit for each generation below 64 that was deposited
 	peer                 int
 	seq                  uint64
 	head                 [32]byte
@@ -55,7 +56,7 @@ func (r register) do(c call) (reply, register) {
 		if c.gen <= max(r.gen, r.offered) { // but a repeated one may be answered as the first was
 			return at(lease.Fenced), r
 		}
-		r.offered = c.gen
+		r.offered, r.lies = c.gen, r.lies|1<<c.gen
 		return at(lease.Waiting), r
 	case "claim":
 		return r.claim(c)
@@ -63,7 +64,7 @@ func (r register) do(c call) (reply, register) {
 		return r.put(c)
 	case "renew":
 		switch {
-		case c.gen > r.offered:
+		case r.unknown(c.gen):
 			return at(lease.Unclaimed), r
 		case c.gen > r.gen:
 			return at(lease.Waiting), r
@@ -87,9 +88,13 @@ func (r register) do(c call) (reply, register) {
 	panic(c.what)
 }
 
+// unknown tells whether a generation could be claimed if it had been deposited, and was not. A higher one may have been, as a manager goes on after a deposit that was
+// lost.
+func (r register) unknown(gen channel.Gen) bool { return gen > r.gen && r.lies&(1<<gen) == 0 }
+
 func (r register) claim(c call) (reply, register) {
 	switch {
-	case c.gen > r.offered:
+	case r.unknown(c.gen):
 		return reply{status: lease.Unclaimed, seq: r.seq, head: r.head}, r
 	case c.gen < r.gen, c.gen == r.gen && (c.peer != r.peer || r.ended):
 		return reply{status: lease.Fenced, seq: r.seq, head: r.head}, r
@@ -396,6 +401,10 @@ func TestTheModelRefuses(t *testing.T) {
 		"as it should be":         {nil, true},
 		"two peers, one task":     {[]porcupine.Operation{op(3, call{what: "claim", peer: 2, gen: 1}, granted)}, false},
 		"a chunk of another peer": {[]porcupine.Operation{op(3, call{what: "put", peer: 2, gen: 1, seq: 1}, reply{status: lease.Stored, seq: 1})}, false},
+		"a lost deposit before another": {[]porcupine.Operation{op(3, call{what: "deposit", gen: 2}, reply{unknown: true}), op(4, call{what: "deposit", gen: 3}, reply{status: lease.Waiting}),
+			op(5, call{what: "claim", peer: 2, gen: 2}, reply{status: lease.Unclaimed})}, true},
+		"a deposit that is forgotten": {[]porcupine.Operation{op(3, call{what: "deposit", gen: 2}, reply{status: lease.Waiting}),
+			op(5, call{what: "claim", peer: 2, gen: 2}, reply{status: lease.Unclaimed})}, false},
 		"a lost release": {[]porcupine.Operation{op(3, call{what: "release", peer: 1, gen: 1}, reply{unknown: true}), op(4, call{what: "deposit", gen: 2}, reply{status: lease.Waiting}),
 			op(5, call{what: "claim", peer: 2, gen: 2}, granted)}, true},
 		"a lease that runs": {[]porcupine.Operation{op(3, call{what: "deposit", gen: 2}, reply{status: lease.Waiting}), op(4, call{what: "claim", peer: 2, gen: 2}, granted)}, false},
