@@ -22,7 +22,7 @@ type TrustInfo struct {
 	Errands   ErrandCounts
 	Waiting   int // pages that are being looked at, or wait for it
 	Watched   int // channels on watch
-	Seen      int // channels whose next crawls go to any peer, for pages that are held to be seen by others
+	Seen      int // channels whose next crawls are for others, to see pages that are held
 	InDoubt   int // of both together
 	// Doubts are those of both, as far as mostDoubts go: those first that stay on watch longest.
 	Doubts []trust.Doubt

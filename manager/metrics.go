@@ -58,7 +58,7 @@ var figures = []metric{
 	figure(prometheus.CounterValue, "trust_shadow_suspensions_total", "Charges in shadow after which a peer would have been suspended.", func(o *Overview) float64 { return float64(o.Trust.Counts.WouldSuspend) }),
 	figure(prometheus.GaugeValue, "trust_suspects", "Peers that are suspects by their scores.", func(o *Overview) float64 { return float64(o.Trust.Suspects) }),
 	figure(prometheus.GaugeValue, "trust_channels_watched", "Channels on watch, as peers lost cases there.", func(o *Overview) float64 { return float64(o.Trust.Watched) }),
-	figure(prometheus.GaugeValue, "trust_channels_to_be_seen", "Channels whose next crawls go to any peer, for pages that are held to be seen by others.", func(o *Overview) float64 { return float64(o.Trust.Seen) }),
+	figure(prometheus.GaugeValue, "trust_channels_to_be_seen", "Channels whose next crawls are for other peers, to see pages that are held.", func(o *Overview) float64 { return float64(o.Trust.Seen) }),
 	figure(prometheus.GaugeValue, "trust_suspend_at", "Score at which a peer is suspended.", func(o *Overview) float64 { return o.Trust.Rules.T }),
 	figure(prometheus.GaugeValue, "trust_enforced", "1 while scores count, 0 in shadow.", func(o *Overview) float64 {
 		if o.Trust.Rules.Enforce {

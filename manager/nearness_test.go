@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -105,17 +106,27 @@ func TestHeldPagesAreSeenByOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	au.enforced, au.strict = true, true
-	anywhere := func() bool {
+	ids := []overlay.ID{"liar", "checker", "other", "another", "newcomer"}
+	number := map[overlay.ID]trust.Peer{}
+	for _, id := range ids {
+		if number[id] = au.meet(id); id != "newcomer" {
+			au.trust.Vouch(number[id])
+		}
+	}
+	others := func() (fit []overlay.ID) { // who should have the channel, surely
 		var ask overlay.Ask
-		m.near.suit(now, 0, &ask)
-		return ask.Anywhere
+		if m.near.suit(now, 0, &ask); !ask.Surely {
+			return nil
+		}
+		for _, id := range ids {
+			if ask.Rather(id) {
+				fit = append(fit, id)
+			}
+		}
+		return fit
 	}
-	if anywhere() {
-		t.Fatal("a channel without trouble goes anywhere")
-	}
-	for n := range trust.Peer(3) {
-		au.trust.Join(n+1, trust.Account(n+1), trust.Prefix(n+1))
-		au.trust.Vouch(n + 1)
+	if fit := others(); fit != nil {
+		t.Fatalf("a channel without trouble is for %q alone", fit)
 	}
 	saw := func(word uint32) *compare.Features {
 		f := &compare.Features{Status: 200, Words: 100, Exact: uint64(word)}
@@ -125,19 +136,28 @@ func TestHeldPagesAreSeenByOthers(t *testing.T) {
 		return f
 	}
 	id := m.table.ID(0)
-	c := trust.Case{Reason: trust.Contradicted, Channel: id, Accused: 1, Accuser: 2, At: now.Unix()}
+	c := trust.Case{Reason: trust.Contradicted, Channel: id, Accused: number["liar"], Accuser: number["checker"], At: now.Unix()}
 	au.trust.Ruled(now, &trust.Ruling{Evidence: trust.Evidence{Case: c, Host: &compare.Host{}, Delivered: saw(1), Checked: saw(2)}, Arbiter: saw(2)})
-	if !anywhere() {
-		t.Error("a channel with a delivery that is held goes to the nearest peer")
+	if fit := others(); !slices.Equal(fit, []overlay.ID{"checker", "other", "another"}) {
+		t.Errorf("a channel with a delivery that is held is for %q", fit)
 	}
 	if i := au.info(now); i.Seen != 1 || i.InDoubt != 1 || len(i.Doubts) != 1 || i.Doubts[0].Channel != id || i.Doubts[0].Views == 0 {
 		t.Errorf("an operator is told of %d channels to be seen, %+v", i.Seen, i.Doubts)
 	}
-	for range 10 {
-		au.trust.Deliver(now, &trust.Delivery{Peer: 3, Channel: id, At: now})
+	crawl := func(by overlay.ID, times int) {
+		for range times {
+			au.trust.Deliver(now, &trust.Delivery{Peer: number[by], Channel: id, At: now})
+		}
 	}
-	if anywhere() {
-		t.Error("after ten crawls by others it goes anywhere still")
+	crawl("liar", 5) // no peer sees its own delivery
+	crawl("newcomer", 5)
+	crawl("other", 2)
+	if fit := others(); !slices.Equal(fit, []overlay.ID{"checker", "another"}) {
+		t.Errorf("after another peer has come it is for %q", fit)
+	}
+	crawl("checker", 3)
+	if fit := others(); fit != nil {
+		t.Errorf("after five crawls by others it is for %q still", fit)
 	}
 	if i := au.info(now); i.Seen != 0 || i.InDoubt != i.Watched {
 		t.Errorf("an operator is told of %d channels to be seen still, %+v", i.Seen, i.Doubts)

@@ -99,8 +99,9 @@ type Ask struct {
 	// Spare says that nothing is lost if the task does not go: it is for a near peer with a free thread, or for none.
 	Spare bool
 	// May says of a peer whether it may have the task at all. Rather says whether it should, if another peer is about as near: see suited.
-	// Nil: every peer. They are asked of few peers, and only while Near runs.
+	// Nil: every peer. They are asked of few peers, and only while Near runs. Surely has the task go to one that should, however far it is, if there is any; it needs Rather.
 	May, Rather func(ID) bool
+	Surely      bool
 	// Anywhere has the task go to a peer drawn from all, and not to one near the host.
 	Anywhere bool
 }
@@ -196,7 +197,17 @@ func (j *Judge) Near(now time.Time, a Ask) (Named, Verdict) {
 	if now.Sub(h.ranked).Abs() >= rankAfter || (j.joined-h.joined)*newcomers > len(j.takers) {
 		j.rank(now, h)
 	}
-	c, ok := j.choose(&a, h)
+	limit := j.reach(h)
+	if a.Surely {
+		if other, ok := j.other(&a, h); ok {
+			limit = max(limit, other)
+		} else if named := j.anywhere(a); named.Peer != "" && a.Rather(named.Peer) {
+			return named, Go
+		} else {
+			a.Surely = false
+		}
+	}
+	c, ok := j.choose(&a, h, limit)
 	if !a.Spare {
 		j.want(h, !ok && len(j.takers) > nearLeast)
 	}
@@ -247,12 +258,11 @@ func (j *Judge) anywhere(a Ask) Named {
 	return Named{Peer: j.slots[best].rec.ID}
 }
 
-// choose finds the peer for a host whose place is known.
-func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
+// choose finds the peer for a host whose place is known; limit is how far off a near one is.
+func (j *Judge) choose(a *Ask, h *located, limit float64) (candidate, bool) {
 	if a.Only != "" {
 		return j.named(a.Only, h)
 	}
-	limit := j.reach(h)
 	if c, ok := j.suited(a, h, limit); ok {
 		return c, true
 	}
@@ -260,7 +270,7 @@ func (j *Judge) choose(a *Ask, h *located) (candidate, bool) {
 	if a.Spare {
 		mark = withSpare
 	}
-	if !h.all && h.near[len(h.near)-1].ms <= limit {
+	if !a.Surely && !h.all && h.near[len(h.near)-1].ms <= limit {
 		if c, ok := j.nearestWith(h, mark, limit); ok {
 			return c, true
 		}
@@ -297,17 +307,30 @@ func (j *Judge) suited(a *Ask, h *located, limit float64) (candidate, bool) {
 		return c, true // nearly always, so that few peers are asked about
 	}
 	if a.Rather != nil {
-		if may {
+		if may && !a.Surely {
 			limit = min(limit, OtherReach(c.ms, j.rng))
 		}
 		if other, found := j.first(a, h, limit, func(id ID) bool { return a.Rather(id) && (a.May == nil || a.May(id)) }); found {
 			return other, true
+		}
+		if a.Surely {
+			return candidate{}, false
 		}
 	}
 	if may {
 		return c, true
 	}
 	return j.first(a, h, limit, a.May)
+}
+
+// other is how far from a host the nearest peers are that should have a task, of those that are known to be nearest to the host; with room or without.
+func (j *Judge) other(a *Ask, h *located) (limit float64, ok bool) {
+	for _, c := range h.near {
+		if s := &j.slots[c.slot]; s.rec != nil && s.life == c.life && !j.bars(c.slot) && a.Rather(s.rec.ID) {
+			return c.ms*nearFactor + nearSlack, true
+		}
+	}
+	return 0, false
 }
 
 // OtherReach is how far from a host a peer may be, in ms, that has a task since the best one, which is ms away, should not have it. Now and then any near one may.

@@ -3,6 +3,7 @@ package overlay
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"shoal/channel"
 )
@@ -65,6 +66,30 @@ func TestRather(t *testing.T) {
 		if named, v := c.j.Near(c.now, Ask{Host: host, Share: NearShare, Rather: func(ID) bool { return false }}); v != Go || named.Peer == "" {
 			t.Errorf("seed %d: where no peer should have the task none has: verdict %d", seed, v)
 		}
+	}
+}
+
+// TestSurely checks that a task which is surely to go to another peer does so also where that one is not near, and to the nearest such; and to any where no peer should
+// have it.
+func TestSurely(t *testing.T) {
+	var far, random time.Duration
+	for seed := range uint64(20) {
+		c, host := surveyed(t, seed, 40)
+		had := map[ID]bool{}
+		for range 10 {
+			named, v := c.j.Near(c.now, Ask{Host: host, Share: NearShare, Surely: true, Rather: func(id ID) bool { return !had[id] }})
+			if v != Go || named.Peer == "" || had[named.Peer] {
+				t.Fatalf("seed %d: after %d others: %v, verdict %d", seed, len(had), named, v)
+			}
+			had[named.Peer] = true
+			far, random = far+named.RTT, random+named.Random
+		}
+		if n, v := c.j.Near(c.now, Ask{Host: host, Share: NearShare, Surely: true, Rather: func(ID) bool { return false }}); v != Go || n.Peer == "" {
+			t.Errorf("seed %d: where no peer should have the task none has: verdict %d", seed, v)
+		}
+	}
+	if 3*far > 2*random {
+		t.Errorf("the peers were %v away in the mean, and random ones %v", far/200, random/200)
 	}
 }
 

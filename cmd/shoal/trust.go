@@ -56,13 +56,13 @@ func showDoubted(s streams, t *desk.Trust) error {
 		return err
 	}
 	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "CHANNEL\tHOST\tON WATCH UNTIL\tCRAWLS BY ANY PEER")
+	fmt.Fprintln(w, "CHANNEL\tHOST\tON WATCH UNTIL\tCRAWLS BY OTHERS")
 	for _, d := range t.Doubted {
 		until := ""
 		if !d.Watched.IsZero() {
 			until = d.Watched.Format(time.DateOnly)
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%d\n", d.ID, plain.Printable(d.Host), until, d.Any)
+		fmt.Fprintf(w, "%d\t%s\t%s\t%d\n", d.ID, plain.Printable(d.Host), until, d.Others)
 	}
 	if err := w.Flush(); err != nil {
 		return err

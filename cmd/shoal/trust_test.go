@@ -54,7 +54,7 @@ func TestDoubtedChannelsAreListed(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
 	d := desk.Trust{DoubtedMore: 3, Doubted: []desk.DoubtedChannel{
-		{ID: 7, Host: "https://a\x1b[2J.example", Doubt: desk.Doubt{Watched: time.Unix(1e9, 0).UTC()}}, {ID: 8, Host: "https://b.example", Doubt: desk.Doubt{Any: 5}}}}
+		{ID: 7, Host: "https://a\x1b[2J.example", Doubt: desk.Doubt{Watched: time.Unix(1e9, 0).UTC()}}, {ID: 8, Host: "https://b.example", Doubt: desk.Doubt{Others: 5}}}}
 	if err := showDoubted(streams{out: &out, err: &errs}, &d); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ type Trust struct {
 // Doubt is what follows from cases that peers lost on a channel.
 type Doubt struct {
 	Watched time.Time `json:"watched_until,omitzero"`
-	Any     int       `json:"crawls_by_any_peer,omitempty"` // the next ones, for pages that are held to be seen by others
+	Others  int       `json:"crawls_by_others,omitempty"` // the next ones, for pages that are held to be seen by other peers
 }
 
 // DoubtedChannel is a channel of which that holds.
@@ -71,8 +71,11 @@ func (d Doubt) Doubted() string {
 		says = append(says, fmt.Sprintf("On watch until %s, as peers lost cases here: established peers from anywhere crawl it, more of its pages are fetched again, and a new version is held until that has shown nothing against it.",
 			d.Watched.Format("2 January 2006")))
 	}
-	if d.Any > 0 {
-		says = append(says, fmt.Sprintf("The next %s to any peer, not to the nearest, for others to see pages that are held.", map[bool]string{true: "crawl goes", false: fmt.Sprintf("%d crawls go", d.Any)}[d.Any == 1]))
+	switch {
+	case d.Others == 1:
+		says = append(says, "The next crawl is for another peer, near or not, to see pages that are held.")
+	case d.Others > 1:
+		says = append(says, fmt.Sprintf("The next %d crawls are for other peers, near or not, to see pages that are held.", d.Others))
 	}
 	return strings.Join(says, " ")
 }

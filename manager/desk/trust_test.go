@@ -10,8 +10,8 @@ import (
 func TestDoubted(t *testing.T) {
 	for d, want := range map[Doubt]string{
 		{}:                                 "",
-		{Any: 1}:                           "The next crawl goes to any peer",
-		{Any: 4}:                           "The next 4 crawls go to any peer",
+		{Others: 1}:                        "The next crawl is for another peer",
+		{Others: 4}:                        "The next 4 crawls are for other peers",
 		{Watched: time.Unix(1e9, 0).UTC()}: "On watch until 9 September 2001",
 	} {
 		if says := d.Doubted(); (says == "") != (want == "") || !strings.HasPrefix(says, want) {

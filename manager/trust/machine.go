@@ -53,9 +53,10 @@ type Machine struct {
 	rng         *rand.Rand
 	peers       map[Peer]*peer
 	sites       map[channel.ID]*site
-	convicted   map[Account]int      // suspended and banned peers of an account
-	tags        map[uint16]int       // the same by tag, to leave them out among losers
-	places      map[Prefix][]Account // accounts of a prefix that may have tasks
+	viewers     map[channel.ID]*viewers // of channels with pages that are held for a doubt; not kept over a restart
+	convicted   map[Account]int         // suspended and banned peers of an account
+	tags        map[uint16]int          // the same by tag, to leave them out among losers
+	places      map[Prefix][]Account    // accounts of a prefix that may have tasks
 	newcomers   int
 	established int
 	handed      uint32 // tasks lately, and those of newcomers
@@ -75,7 +76,7 @@ func New(cfg Config, rng *rand.Rand) (*Machine, error) {
 	if rng == nil {
 		return nil, errors.New("trust: a Machine needs chance")
 	}
-	return &Machine{cfg: cfg, rng: rng, peers: map[Peer]*peer{}, sites: map[channel.ID]*site{}, convicted: map[Account]int{}, places: map[Prefix][]Account{}, tags: map[uint16]int{},
+	return &Machine{cfg: cfg, rng: rng, peers: map[Peer]*peer{}, sites: map[channel.ID]*site{}, viewers: map[channel.ID]*viewers{}, convicted: map[Account]int{}, places: map[Prefix][]Account{}, tags: map[uint16]int{},
 		dirty: map[uint8]bool{}, dirtySites: map[uint8]bool{}}, nil
 }
 

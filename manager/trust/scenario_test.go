@@ -300,8 +300,15 @@ func (w *stage) show(c channel.ID) (lines []string) {
 	if w.m.Watched(w.now, c) {
 		lines = append(lines, "on watch")
 	}
-	if s := w.m.sites[c]; s != nil && s.views() > 0 {
-		lines = append(lines, fmt.Sprintf("%d crawls go anywhere: %v", s.views(), w.m.Anywhere(w.now, c)))
+	if w.m.Viewed(c) {
+		var fit []Peer
+		for n := range w.m.peers {
+			if w.m.Sees(w.now, n, c) {
+				fit = append(fit, n)
+			}
+		}
+		slices.Sort(fit)
+		lines = append(lines, fmt.Sprintf("%d crawls by others: %v", w.m.sites[c].views(), fit))
 	}
 	return lines
 }

@@ -22,14 +22,14 @@ type site struct {
 	packed uint8              // watches that began, at most 3, and four times the crawls that are left of viewing
 }
 
-// viewing is how many crawls of a channel go to any peer after a delivery has been held for a doubt: its versions need three others to see them, and the nearest
-// peer would come each time.
+// viewing is how many crawls of a channel go to one other peer after the other, once a delivery has been held for a doubt: its versions need three others to see
+// them, and the nearest peer would come each time.
 const viewing = 5
 
 // times is how many watches began.
 func (s *site) times() uint8 { return s.packed & 3 }
 
-// views is how many of the next crawls go to any peer.
+// views is how many of the next crawls are for others, to see pages that are held.
 func (s *site) views() uint8 { return s.packed >> 2 }
 
 func (s *site) setViews(n uint8) { s.packed = s.times() | n<<2 }
@@ -47,18 +47,51 @@ func (m *Machine) Watched(now time.Time, c channel.ID) bool {
 	return s != nil && s.until > dayOf(now)
 }
 
-// Anywhere tells whether the next crawl of a channel is to be any peer's, not a near one's: it is on watch, or has pages that are held for a doubt until others have
-// seen them. Where one peer is nearer than all others, none of these would come.
-func (m *Machine) Anywhere(now time.Time, c channel.ID) bool {
+// Viewed tells whether a channel has pages that are held for a doubt until others have seen them: its next crawls are for peers of which Sees holds, near or not.
+// Where one peer is nearer than all others, none of these would come.
+func (m *Machine) Viewed(c channel.ID) bool {
 	s := m.sites[c]
-	return s != nil && m.cfg.Enforce && (s.until > dayOf(now) || s.views() > 0)
+	return s != nil && m.cfg.Enforce && s.views() > 0
+}
+
+// Sees tells whether a peer's crawl would show pages of a channel to one more account, whose word counts. Who came before a restart is forgotten, but for those that
+// lost there.
+func (m *Machine) Sees(now time.Time, n Peer, c channel.ID) bool {
+	p := m.peers[n]
+	if p == nil || !m.believed(p) || m.lostHere(now, c, p) {
+		return false
+	}
+	v := m.viewers[c]
+	return v == nil || !m.allied(p, v.held) && !m.allied(p, v.came)
+}
+
+// allied tells whether a peer is not apart from one of several others.
+func (m *Machine) allied(p *peer, others []Peer) bool {
+	return slices.ContainsFunc(others, func(n Peer) bool {
+		q := m.peers[n]
+		return q != nil && !apart(p, q)
+	})
+}
+
+// lostHere tells whether a peer lost on a channel in the time of a watch.
+func (m *Machine) lostHere(now time.Time, c channel.ID, p *peer) bool {
+	s := m.sites[c]
+	if s == nil {
+		return false
+	}
+	for i, d := range s.days {
+		if d != 0 && s.losers[i] == tag(p.number) && int(dayOf(now))-int(d) <= m.watchDays() {
+			return true
+		}
+	}
+	return false
 }
 
 // Doubt is what follows, for as long as it lasts, from the trouble that a channel had.
 type Doubt struct {
 	Channel channel.ID
 	Until   time.Time // it is on watch until then; zero: it is not
-	Views   int       // so many of its next crawls go to any peer, as others are to see the pages that are held
+	Views   int       // so many of its next crawls are for others, to see the pages that are held
 }
 
 // Doubt tells what follows from the trouble that a channel had; the zero Doubt: nothing any more.
@@ -101,6 +134,8 @@ func (m *Machine) doubt(a Act) {
 		m.sites[a.Channel] = s
 	}
 	s.setViews(viewing)
+	v := m.viewersOf(a.Channel)
+	v.held = noted(v.held, a.Peer)
 	m.touchSite(a.Channel)
 }
 
@@ -111,16 +146,41 @@ func (m *Machine) crawled(now time.Time, c channel.ID, p *peer) {
 		return
 	}
 	s.valid = 0
-	if s.views() == 0 || !m.believed(p) {
+	if s.views() == 0 || !m.believed(p) || m.lostHere(now, c, p) {
 		return
 	}
-	for i, d := range s.days {
-		if d != 0 && s.losers[i] == tag(p.number) && int(dayOf(now))-int(d) <= m.watchDays() {
-			return
-		}
+	v := m.viewersOf(c)
+	if slices.Contains(v.held, p.number) {
+		return
 	}
+	v.came = noted(v.came, p.number)
 	s.setViews(s.views() - 1)
-	m.touchSite(c)
+	if m.touchSite(c); s.views() == 0 {
+		delete(m.viewers, c)
+	}
+}
+
+// viewers are peers that know pages of a channel which are held for a doubt.
+type viewers struct {
+	held []Peer // whose deliveries they are
+	came []Peer // who has crawled the channel since
+}
+
+func (m *Machine) viewersOf(c channel.ID) *viewers {
+	v := m.viewers[c]
+	if v == nil {
+		v = &viewers{}
+		m.viewers[c] = v
+	}
+	return v
+}
+
+// noted adds a peer to a list, which stays short.
+func noted(list []Peer, n Peer) []Peer {
+	if len(list) < viewing && !slices.Contains(list, n) {
+		list = append(list, n)
+	}
+	return list
 }
 
 // manyLost tells whether so many peers that are not convicted have lost on a channel that the channel is the likelier reason.

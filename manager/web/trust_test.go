@@ -17,7 +17,7 @@ type court struct{ upheld, pardoned string }
 
 func (c *court) Rules(context.Context) (desk.Trust, error) {
 	return desk.Trust{Says: []string{"Scores run in <i>shadow</i>."}, Pages: 12345, TrustRules: desk.TrustRules{T: 18}, Watched: 1,
-		Doubted: []desk.DoubtedChannel{{ID: 77, Host: "https://a.<i>example", Doubt: desk.Doubt{Watched: time.Unix(1e9, 0), Any: 3}}}, DoubtedMore: 8}, nil
+		Doubted: []desk.DoubtedChannel{{ID: 77, Host: "https://a.<i>example", Doubt: desk.Doubt{Watched: time.Unix(1e9, 0), Others: 3}}}, DoubtedMore: 8}, nil
 }
 
 func (c *court) one() desk.PeerTrust {

@@ -14,6 +14,7 @@ type kept struct {
 	target, targetPoison   float64
 	fetches, audits        int
 	arbiter                int
+	tasks, anywhere        int // of all, and those that went to any peer, not to a near one
 	honest, honestLost     int // audits of honest peers by honest checkers, and lost ones
 }
 
@@ -76,6 +77,7 @@ type Row struct {
 	Provisional float64 `json:"provisional_share"`
 
 	lost   float64 // audits of honest peers that they lost
+	far    float64 // crawls that went to any peer, not to a near one
 	honest Honest
 	credit Credit
 }
@@ -85,7 +87,8 @@ func (r *run) row(s setup) Row {
 	k := &r.kept
 	row := Row{Attack: s.attack.name, F: s.f, Defence: s.defence.name, Seed: s.seed, Poison: k.poison / k.time, Verified: ratio(k.verifiedLies, k.verified),
 		Target: ratio(k.targetPoison, k.target), Extra: float64(k.audits+k.arbiter) / float64(k.fetches), Arbiter: float64(k.arbiter) / float64(k.fetches),
-		Provisional: ratio(k.provisional, k.provisional+k.verified), lost: ratio(float64(k.honestLost), float64(k.honest)), credit: r.credits()}
+		Provisional: ratio(k.provisional, k.provisional+k.verified), lost: ratio(float64(k.honestLost), float64(k.honest)),
+		far: ratio(float64(k.anywhere), float64(k.tasks)), credit: r.credits()}
 	years, suspended := 0., 0.
 	var tasks []float64
 	for _, m := range r.members {

@@ -177,13 +177,22 @@ func (r *run) crawl(now int64, e event) {
 	r.deliver(now, int(e.site), m)
 }
 
-// choose draws who crawls a site: a newcomer now and then, else a peer near it that is apart from the last one, else any.
+// choose draws who crawls a site: a newcomer now and then, else a peer near it that is apart from the last one, or one to whom pages that are held are to be shown, else
+// any.
 func (r *run) choose(now int64, site int) *member {
 	s := &r.web.sites[site]
-	watched := r.machine.Watched(clock(now), channel.ID(site+1))
+	of := channel.ID(site + 1)
+	watched, viewed := r.machine.Watched(clock(now), of), r.machine.Viewed(of)
+	r.kept.tasks++
 	last := trust.Peer(max(s.last, 0))
 	fits := func(m *member) bool {
-		return !m.gone && m.number != last && r.machine.MayTake(m.number, watched) && r.machine.Apart(m.number, last)
+		switch {
+		case m.gone || !r.machine.MayTake(m.number, watched):
+			return false
+		case viewed:
+			return r.machine.Sees(clock(now), m.number, of)
+		}
+		return m.number != last && r.machine.Apart(m.number, last)
 	}
 	if len(r.fresh) > 0 && r.rng.Float64() < .1 { // they ask for work more often than they get it
 		if m := r.fresh[r.rng.IntN(len(r.fresh))]; fits(m) {
@@ -195,6 +204,7 @@ func (r *run) choose(now int64, site int) *member {
 			return m
 		}
 	}
+	r.kept.anywhere++
 	for range 200 {
 		if m := r.members[r.rng.IntN(len(r.members))]; m.established(r) && fits(m) {
 			return m
