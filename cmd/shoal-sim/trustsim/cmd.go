@@ -196,7 +196,7 @@ func table(out io.Writer, rows []Row) error {
 	fmt.Fprintln(w, "attack\tf\tdefence\tseed\tpoison %\tof verified %\tof target %\textra %\tarbiter %\thonest a 1,000 years\ttasks p50\tp90\tprovisional %\thonest lose %\tanywhere %\tcredit forged %\tof a liar %\t")
 	for _, r := range rows {
 		fmt.Fprintf(w, "%s\t%g\t%s\t%d\t%.4f\t%.4f\t%.3f\t%.2f\t%.3f\t%.2f\t%s\t%s\t%.1f\t%.2f\t%.2f\t%.4f\t%.1f\t\n", r.Attack, r.F, r.Defence, r.Seed, 100*r.Poison, 100*r.Verified, 100*r.Target, 100*r.Extra, 100*r.Arbiter,
-			r.Honest, tasks(r.P50), tasks(r.P90), 100*r.Provisional, 100*r.lost, 100*r.far, 100*r.credit.Forged, 100*r.credit.Liars)
+			r.Honest, tasks(r.P50), tasks(r.P90), 100*r.Provisional, 100*r.lost, 100*r.honest.Anywhere, 100*r.credit.Forged, 100*r.credit.Liars)
 	}
 	return w.Flush()
 }

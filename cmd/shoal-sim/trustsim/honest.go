@@ -6,10 +6,12 @@ import (
 	"math"
 )
 
-// Honest is how many honest peers were suspended, and in how many years of theirs, for CSV and for the intervals.
+// Honest is what honest peers have to bear, for CSV and for the intervals: how many were suspended, in how many years of theirs; and crawls that went to any peer, not to
+// a near one.
 type Honest struct {
 	Suspended float64 `json:"honest_suspended"`
 	Years     float64 `json:"honest_years"`
+	Anywhere  float64 `json:"anywhere_share"` // of all crawls
 }
 
 // intervals says for each attack, share of liars and defence how many honest peers were suspended in all runs, and within which bounds the rate lies.
@@ -26,7 +28,7 @@ func intervals(out io.Writer, rows []Row) error {
 		if !known {
 			order = append(order, k)
 		}
-		sums[k] = Honest{h.Suspended + r.honest.Suspended, h.Years + r.honest.Years}
+		sums[k] = Honest{Suspended: h.Suspended + r.honest.Suspended, Years: h.Years + r.honest.Years}
 	}
 	var all Honest
 	for _, k := range order {

@@ -77,7 +77,6 @@ type Row struct {
 	Provisional float64 `json:"provisional_share"`
 
 	lost   float64 // audits of honest peers that they lost
-	far    float64 // crawls that went to any peer, not to a near one
 	honest Honest
 	credit Credit
 }
@@ -88,7 +87,7 @@ func (r *run) row(s setup) Row {
 	row := Row{Attack: s.attack.name, F: s.f, Defence: s.defence.name, Seed: s.seed, Poison: k.poison / k.time, Verified: ratio(k.verifiedLies, k.verified),
 		Target: ratio(k.targetPoison, k.target), Extra: float64(k.audits+k.arbiter) / float64(k.fetches), Arbiter: float64(k.arbiter) / float64(k.fetches),
 		Provisional: ratio(k.provisional, k.provisional+k.verified), lost: ratio(float64(k.honestLost), float64(k.honest)),
-		far: ratio(float64(k.anywhere), float64(k.tasks)), credit: r.credits()}
+		credit: r.credits()}
 	years, suspended := 0., 0.
 	var tasks []float64
 	for _, m := range r.members {
@@ -107,7 +106,7 @@ func (r *run) row(s setup) Row {
 		}
 		years += float64(until-m.joined) / (365.25 * 86400)
 	}
-	row.Honest, row.honest = suspended/years*1000, Honest{suspended, years}
+	row.Honest, row.honest = suspended/years*1000, Honest{suspended, years, ratio(float64(k.anywhere), float64(k.tasks))}
 	row.P50, row.P90 = quantile(tasks, .5), quantile(tasks, .9)
 	return row
 }

@@ -139,7 +139,7 @@ func TestIntervals(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	rows := []Row{{Attack: "lazy", F: .1, Defence: "all", honest: Honest{1, 100}}, {Attack: "lazy", F: .1, Defence: "all", honest: Honest{0, 900}}, {Attack: "hiding", F: .1, Defence: "all", honest: Honest{3, 3000}}}
+	rows := []Row{{Attack: "lazy", F: .1, Defence: "all", honest: Honest{Suspended: 1, Years: 100}}, {Attack: "lazy", F: .1, Defence: "all", honest: Honest{Suspended: 0, Years: 900}}, {Attack: "hiding", F: .1, Defence: "all", honest: Honest{Suspended: 3, Years: 3000}}}
 	if err := intervals(&out, rows); err != nil {
 		t.Fatal(err)
 	}
