@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -256,23 +258,38 @@ func (g page) get(path string, v any) error {
 
 // read returns the body of a page.
 func (g page) read(path string) ([]byte, error) {
+	_, b, err := g.answer(path)
+	return b, err
+}
+
+// captured is what the archive shows of a URL: with which status the page was served, and its body. The query may name a time.
+func (g page) captured(query url.Values) (status int, body []byte, err error) {
+	head, body, err := g.answer("/api/v1/archive/page?" + query.Encode())
+	if err == nil {
+		status, err = strconv.Atoi(head.Get("Shoal-Status"))
+	}
+	return status, body, err
+}
+
+// answer asks for a path, and returns what came with it.
+func (g page) answer(path string) (http.Header, []byte, error) {
 	ctx, cancel := context.WithTimeout(g.t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.base+path, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+g.token)
 	res, err := g.client.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s %w", path, res.Status, err)
+		return nil, nil, fmt.Errorf("%s: %s %w", path, res.Status, err)
 	}
-	return b, nil
+	return res.Header, b, nil
 }
 
 func (g page) overview() (o desk.Overview) {

@@ -221,11 +221,11 @@ func (f *fortress) wrong() map[string]bool {
 			continue
 		}
 		seen[c.URL] = true
-		stored, err := f.page.read("/api/v1/archive/page?url=" + url.QueryEscape(c.URL))
+		was, stored, err := f.page.captured(url.Values{"url": {c.URL}})
 		switch {
 		case err == nil && bytes.Contains(stored, []byte(rogue.Mark)):
 			out[c.URL] = true
-		case err != nil || bytes.HasPrefix(stored, []byte("HTTP/1.1 404")):
+		case err != nil || was == http.StatusNotFound:
 			if status, _, _, err := fetch(f.t.Context(), client, c.URL); err == nil && status == http.StatusOK {
 				out[c.URL] = true
 			}

@@ -1,8 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -51,6 +52,7 @@ type deceit struct {
 	most          time.Duration // until all must be found
 	mend          time.Duration // after they are upheld, until the archive must be right
 	undefended    bool
+	shadowed      bool // scores count only once the archive has shown a forgery: the judge sees them
 }
 
 // liarRow is what became of the liars of one kind.
@@ -146,7 +148,7 @@ func TestLiarIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := deceit{honest: 6, hosts: 24, kinds: []rogue.Liar{liar}, gap: 50 * time.Millisecond, most: 4 * time.Minute, mend: 2 * time.Minute,
+	d := deceit{honest: 6, hosts: 24, kinds: []rogue.Liar{liar}, gap: 50 * time.Millisecond, most: 4 * time.Minute, mend: 2 * time.Minute, shadowed: true,
 		trouble: pond.Trouble{Dynamic: .05}}
 	for _, r := range d.run(t) {
 		t.Log(r.line())
@@ -196,6 +198,12 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 	if d.undefended {
 		f.shoal("trust", "set", "--shadow", "--suspend-at", "1000", "--audits-a-task", "0", "--beside", "0")
 	} else {
+		if d.shadowed {
+			f.manager.until("shows a forgery while scores do not count", func() bool {
+				urls, _, _ := f.judged(false)
+				return len(urls) > 0
+			})
+		}
 		f.shoal("trust", "set", "--enforce")
 	}
 	began, found := time.Now(), map[string]time.Duration{}
@@ -401,6 +409,17 @@ func (f *fortress) sybils(ctx context.Context, scene rogue.Scene, a rogue.Attack
 // has such a body, shown or not. Blank are those of which it has captures and shows nothing, though the page is there.
 func (f *fortress) invented(verified bool) (urls, blank []string) {
 	f.t.Helper()
+	urls, blank, judged := f.judged(verified)
+	f.t.Logf("judged %d pages (verified alone: %v): %d were never served, %d show nothing", judged, verified, len(urls), len(blank))
+	if judged == 0 && !verified { // few captures are verified in a short run
+		f.t.Error("the archive shows nothing that could be judged")
+	}
+	return urls, blank
+}
+
+// judged does that, and tells of how many bodies it could say so.
+func (f *fortress) judged(verified bool) (urls, blank []string, judged int) {
+	f.t.Helper()
 	client := pondClient(f.pond.World(), 1)
 	var index []byte
 	f.manager.until("reads its index", func() bool {
@@ -408,7 +427,7 @@ func (f *fortress) invented(verified bool) (urls, blank []string) {
 		index, err = f.page.read("/api/v1/archive/cdx?limit=100000")
 		return err == nil
 	})
-	world, seen, judged := f.pond.World(), map[string]bool{}, 0
+	world, seen := f.pond.World(), map[string]bool{}
 	for line := range strings.Lines(string(index)) {
 		fields := strings.SplitN(line, " ", 3)
 		var c struct{ URL, State, Digest string }
@@ -427,34 +446,33 @@ func (f *fortress) invented(verified bool) (urls, blank []string) {
 		if !ok {
 			continue
 		}
-		ask, key := "/api/v1/archive/page?url="+url.QueryEscape(c.URL), c.URL
+		ask, key := url.Values{"url": {c.URL}}, c.URL
 		if verified {
 			at, err := time.Parse("20060102150405", fields[1][:14])
 			if err != nil {
 				f.t.Fatal(err)
 			}
-			ask, key = ask+"&at="+at.Add(time.Second).Format(time.RFC3339), c.URL+" "+c.Digest
+			ask.Set("at", at.Format(time.RFC3339)) // which is the whole second
+			key = c.URL + " " + c.Digest
 		}
 		if seen[key] || verified && c.State != "verified" {
 			continue
 		}
 		seen[key] = true
-		stored, err := f.page.read(ask)
+		was, body, err := f.page.captured(ask)
 		if err != nil {
 			if status, _, _, err := fetch(f.t.Context(), client, c.URL); !verified && err == nil && status == http.StatusOK {
 				blank = append(blank, c.URL)
 			}
 			continue
 		}
+		if sum := sha256.Sum256(body); verified && c.Digest != "sha256:"+hex.EncodeToString(sum[:]) {
+			continue // another version of the same second is shown
+		}
 		judged++
-		head, body, _ := bytes.Cut(stored, []byte("\r\n\r\n"))
-		if bytes.HasPrefix(head, []byte("HTTP/1.1 200")) && !f.pond.Showed(host, page, body) {
+		if was == http.StatusOK && !f.pond.Showed(host, page, body) {
 			urls = append(urls, key)
 		}
 	}
-	f.t.Logf("judged %d pages (verified alone: %v): %d were never served, %d show nothing", judged, verified, len(urls), len(blank))
-	if judged == 0 && !verified { // few captures are verified in a short run
-		f.t.Error("the archive shows nothing that could be judged")
-	}
-	return urls, blank
+	return urls, blank, judged
 }
