@@ -89,11 +89,19 @@ func (k *keeper) hostRecord(name string) (*channel.Host, error) {
 // insist has a host's record be what an operator wanted, who has written that into the database: the loop may have read the record before that, and written it after.
 // change tells whether it has changed anything.
 func (k *keeper) insist(now time.Time, name string, change func(*channel.Host) bool) error {
-	h, err := k.readHost(name)
-	if err != nil || !change(&h) {
-		return err
+	key := channel.KeyOf(name)
+	h, known := k.records[key]
+	if !known {
+		got, err := k.readHost(name)
+		if err != nil {
+			return err
+		}
+		h = &got
 	}
-	k.records[channel.KeyOf(name)] = &h
+	if !change(h) {
+		return nil
+	}
+	k.records[key] = h
 	k.savedAt = time.Time{}
 	k.save(now, false)
 	return nil

@@ -94,17 +94,15 @@ type Doubt struct {
 	Views   int       // so many of its next crawls are for others, to see the pages that are held
 }
 
-// Doubt tells what follows from the trouble that a channel had; the zero Doubt: nothing any more.
+// Doubt tells what follows from the trouble that a channel had; the zero Doubt: nothing any more, or scores run in shadow, where all that follows is that more pages are
+// fetched again.
 func (m *Machine) Doubt(now time.Time, c channel.ID) (d Doubt) {
 	s := m.sites[c]
-	if s == nil {
+	if s == nil || !m.cfg.Enforce {
 		return d
 	}
-	if s.until > dayOf(now) {
+	if d.Views = int(s.views()); s.until > dayOf(now) {
 		d.Until = time.Unix(int64(s.until)*int64(day/time.Second), 0).UTC()
-	}
-	if m.cfg.Enforce {
-		d.Views = int(s.views())
 	}
 	if d != (Doubt{}) {
 		d.Channel = c
