@@ -81,11 +81,11 @@ func spellEveryCommand(t *testing.T, places ...string) {
 	of := filepath.Join(data, "up-pond")
 	var stored string // a page
 	for end := time.Now().Add(time.Minute); stored == ""; time.Sleep(50 * time.Millisecond) {
-		if _, out, _ := call(t, "archive", "cdx", "--json", "--data", of); out != "" {
+		if shownUpdates.MatchString(said.String()) {
 			var c struct {
 				URL string `json:"url"`
 			}
-			if err := json.NewDecoder(strings.NewReader(out)).Decode(&c); err == nil && shownUpdates.MatchString(said.String()) {
+			if _, out, _ := call(t, "archive", "cdx", "--json", "--data", of); json.NewDecoder(strings.NewReader(out)).Decode(&c) == nil {
 				stored = c.URL
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 
 	"shoal/channel"
+	"shoal/channel/badgerdb"
 	"shoal/channel/order"
 	"shoal/internal/headroom"
 	"shoal/internal/member"
@@ -120,7 +121,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if cfg.several {
 		st.others = newOthers()
 	}
-	if st.db, err = openDatabase(ctx, cfg.data, cfg.db, st.keys.Network, cfg.log); err != nil {
+	if st.db, err = onceFree(ctx, func() (database, error) { return openDatabase(ctx, cfg.data, cfg.db, st.keys.Network, cfg.log) }); err != nil {
 		return nil, err
 	}
 	st.undo = append(st.undo, st.db.Close)
@@ -173,6 +174,24 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		st.undo = append(st.undo, undo)
 	}
 	return st, nil
+}
+
+// lookTime is how long a manager that starts waits for a command that looks into its folder at that moment.
+const lookTime = 5 * time.Second
+
+// onceFree opens what another program may hold for a moment.
+func onceFree[T any](ctx context.Context, open func() (T, error)) (T, error) {
+	for end := time.Now().Add(lookTime); ; {
+		opened, err := open()
+		if !errors.Is(err, badgerdb.ErrLocked) && !errors.Is(err, archive.ErrLocked) || time.Now().After(end) {
+			return opened, err
+		}
+		select {
+		case <-ctx.Done():
+			return opened, err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // openManager opens the manager and its desk, on all that is open.
@@ -325,7 +344,7 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if st.archive, err = archive.Open(ctx, cfg); err != nil {
+	if st.archive, err = onceFree(ctx, func() (*archive.Archive, error) { return archive.Open(ctx, cfg) }); err != nil {
 		return err
 	}
 	st.undo = append(st.undo, st.archive.Close)

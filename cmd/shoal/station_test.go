@@ -9,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shoal/channel/badgerdb"
 	"shoal/manager"
+	"shoal/manager/archive"
 )
 
 // A manager whose write failed serves what it has while its folder cannot be written, and ends when it can be, to be started again.
@@ -76,5 +78,32 @@ func TestEndedBy(t *testing.T) {
 	<-ctx.Done()
 	if err := endedBy(asked, ctx); err != nil {
 		t.Errorf("it was asked to end: %v", err)
+	}
+}
+
+// TestStartsBesideACommand: a command that looks into the folder of a stopped manager does not stop it from starting, and one that stays does.
+func TestStartsBesideACommand(t *testing.T) {
+	for _, held := range []error{archive.ErrLocked, badgerdb.ErrLocked} {
+		synctest.Test(t, func(t *testing.T) {
+			for _, c := range []struct {
+				leaves time.Duration
+				want   error
+			}{{0, nil}, {time.Second, nil}, {time.Minute, held}} {
+				began := time.Now()
+				_, err := onceFree(t.Context(), func() (int, error) {
+					if time.Since(began) < c.leaves {
+						return 0, fmt.Errorf("open x: %w", held)
+					}
+					return 1, nil
+				})
+				if !errors.Is(err, c.want) || time.Since(began) > lookTime+time.Second {
+					t.Errorf("a command that leaves after %v: %v after %v", c.leaves, err, time.Since(began))
+				}
+			}
+			other := errors.New("the disk is gone")
+			if _, err := onceFree(t.Context(), func() (int, error) { return 0, other }); !errors.Is(err, other) {
+				t.Error(err)
+			}
+		})
 	}
 }
