@@ -7,6 +7,8 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // ErrScope is returned for a scope that breaks a rule; the wrapping error says which.
@@ -25,9 +27,12 @@ const maxProgram = 10_000
 // scheme stands before it.
 func ScopeOf(rawURL string) (s Scope, seed string, err error) {
 	raw := strings.TrimSpace(rawURL)
-	if !strings.Contains(raw, "@") && !strings.Contains(raw, "://") {
+	if !strings.Contains(raw, "@") && !strings.Contains(raw, "://") && !startsWithScheme(raw) {
 		if host, _, _ := strings.Cut(raw, "/"); host != "" && !strings.ContainsAny(host, ".:。．｡ ") {
-			return Scope{}, "", fmt.Errorf("%w: %q: write https://%s if that is a host's name", ErrURL, short(raw), short(host))
+			if !utf8.ValidString(host) || strings.ContainsFunc(host, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' }) {
+				return Scope{}, "", urlError(raw, "this is no host's name")
+			}
+			return Scope{}, "", urlError(raw, fmt.Sprintf("write https://%s if that is a host's name", short(host)))
 		}
 		raw = "https://" + raw
 	}
@@ -50,6 +55,12 @@ func ScopeOf(rawURL string) (s Scope, seed string, err error) {
 		s = Scope{Kind: WholeHost, Host: origin}
 	}
 	return s, seed, s.Validate()
+}
+
+// startsWithScheme reports whether a URL has a scheme but fewer than two slashes, as in http:/example.org. Browsers read that as if it had two.
+func startsWithScheme(raw string) bool {
+	scheme, _, ok := strings.Cut(raw, ":")
+	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
 // Key returns a string that identifies the reach of s. Two channels of one network must not have the same key.

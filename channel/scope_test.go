@@ -16,6 +16,8 @@ func TestScopeOf(t *testing.T) {
 		{"example.org", "https://example.org/", "https://example.org", ""},
 		{"intranet:8080", "https://intranet:8080/", "https://intranet:8080", ""},
 		{"http://intranet/", "http://intranet/", "http://intranet", ""},
+		{"http:/example.org/", "http://example.org/", "http://example.org", ""},
+		{"HTTPS:example.org", "https://example.org/", "https://example.org", ""},
 		{"example.org:8080/a/", "https://example.org:8080/a/", "https://example.org:8080", "/a/"},
 		{"https://Example.org/Docs", "https://example.org/Docs", "https://example.org", "/Docs/"},
 		{"https://example.org/docs/index.html#x", "https://example.org/docs/index.html", "https://example.org", "/docs/"},
@@ -39,6 +41,25 @@ func TestScopeOf(t *testing.T) {
 	for _, bad := range []string{"", "ftp://example.org/", "https://", "mailto:x@example.org", "a b", "nonsense", "nonsense/a.html"} {
 		if s, _, err := ScopeOf(bad); !errors.Is(err, ErrURL) {
 			t.Errorf("ScopeOf(%q) = %+v, %v; want ErrURL", bad, s, err)
+		}
+	}
+}
+
+// TestWhyNoSite: what is wrong with an address stands within a sentence, and what can be no host's name is not proposed as one.
+func TestWhyNoSite(t *testing.T) {
+	for _, c := range []struct{ url, why string }{
+		{"nonsense", `"nonsense": write https://nonsense if that is a host's name`},
+		{"N\xbf\xabC", `"N\xbf\xabC": this is no host's name`},
+		{"100%", `"100%": this is no host's name`},
+		{"foo bar", `"https://foo bar": the host contains a forbidden domain code point: ' '`},
+		{"https://1.2.3.999", `"https://1.2.3.999": an IPv4 address contains a part that is greater than 255`},
+		{"https://", `"https://": it names no host`},
+		{"http:/", `"http:/": it names no host`},
+		{"https://xn--/", `"https://xn--/": the DNS can have no such name`},
+		{"https://example.org:99999", `"https://example.org:99999": the input's port is outside the range [0-65535]`},
+	} {
+		if _, _, err := ScopeOf(c.url); err == nil || err.Error() != ErrURL.Error()+": "+c.why {
+			t.Errorf("%q: %v", c.url, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+	whatwgerrors "github.com/nlnwa/whatwg-url/errors"
 	whatwg "github.com/nlnwa/whatwg-url/url"
 )
 
@@ -78,7 +79,7 @@ func slowCanonical(base, ref string) (string, error) {
 		u, err = parser.ParseRef(base, ref)
 	}
 	if err != nil {
-		return "", urlError(ref, err.Error())
+		return "", urlError(ref, parserSays(err))
 	}
 	if s := u.Scheme(); s != "http" && s != "https" {
 		return "", urlError(ref, "neither http nor https")
@@ -154,6 +155,26 @@ func longUserInfo(s string) bool {
 
 func urlError(raw, why string) error {
 	return fmt.Errorf("%w: %q: %s", ErrURL, short(raw), why)
+}
+
+// parserSays returns what the parser found, as a part of a sentence. The parser repeats the whole URL.
+func parserSays(err error) string {
+	switch kind := whatwgerrors.Type(err); kind {
+	case "":
+		return err.Error()
+	case whatwgerrors.MissingSchemeNonRelativeURL:
+		return "write https:// or http:// before it"
+	case whatwgerrors.HostMissing:
+		return "it names no host"
+	case whatwgerrors.DomainToASCII:
+		return "the DNS can have no such name"
+	default:
+		says := strings.ToLower(string(kind[0])) + string(kind[1:])
+		if descr := whatwgerrors.Description(err); descr != "" {
+			says += ": '" + descr + "'"
+		}
+		return says
+	}
 }
 
 // canonicalHost checks for names that the parser accepts but that cannot exist in the DNS.

@@ -34,12 +34,7 @@ var wordings = []struct {
 	{regexp.MustCompile(`expected "<key>=<value>" but got (".*")$`), `want NAME=VALUE, not $1`},
 	{regexp.MustCompile(`parsing time "([^"]*)" as "2006-01-02T15:04:05Z07:00": .*`), `want a time such as 2026-05-01T12:00:00Z, not "$1"`},
 	{regexp.MustCompile(`^\[?(<?[^ \]]*?)\]? must be one of (?:"",)?(.*) but got (".*")$`), `$1: want one of $2, not $3`},
-	{regexp.MustCompile(`: The input is missing a scheme, because it does not begin with an ASCII alpha[^;:]*`), `: write https:// or http:// before it`},
-	{regexp.MustCompile(`: The input has a special scheme, but does not contain a host\.?`), `: it names no host`},
-	{regexp.MustCompile(`: Error: `), `: `},
-	{regexp.MustCompile(` Url: '[^']*'`), ``},
 	{regexp.MustCompile(`disk is full: not now: `), `the disk is full: `},
-	{regexp.MustCompile(`\.?, Cause: (strconv|idna)[^;]*`), ``},
 	{regexp.MustCompile(`json: cannot unmarshal (\w+) into Go struct field \w+\.(\w+) of type (\w+)`), `$2 is a $1, and should be another kind of value ($3)`},
 }
 
