@@ -51,10 +51,13 @@ func (p *program) status(of []said) *status {
 	if note := clockNote(of); note.Key != "" {
 		s.Notes = append(s.Notes, note.In(words.English))
 	}
-	s.around = around{p.web.says(now), unplugged()}
+	s.around = around{web: p.web.says(now), unplugged: unplugged()}
 	for _, x := range of {
-		s.Networks = append(s.Networks, x.n.status(x.Status, s.around, &s.Limits, now))
+		a := s.around
+		a.noPond = x.n.noPond.Load()
+		s.Networks = append(s.Networks, x.n.status(x.Status, a, &s.Limits, now))
 	}
+	s.noPond = len(of) == 1 && s.Networks[0].noPond // of several each says so
 	if len(s.Networks) > 0 {
 		s.held = s.Networks[0].held
 	}

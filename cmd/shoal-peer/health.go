@@ -119,6 +119,8 @@ func (s *station) connectionChecks(st *status, now time.Time, add func(name, lev
 	}
 	if st.web.Key != "" {
 		add("web", levelBad, st.web)
+	} else if st.noPond {
+		add("web", levelBad, words.T("say.web.pond", name))
 	}
 	key := "reach." + strings.NewReplacer(" ", "", ",", "", ";", "").Replace(st.Reach.NAT)
 	if !words.Has(key) {

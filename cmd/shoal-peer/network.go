@@ -42,6 +42,7 @@ type network struct {
 	up              atomic.Int64
 	allowed, queued int // threads and waiting tasks that its agent may have; p.spreading guards them
 
+	noPond atomic.Bool // it offered a task of a synthetic Web, and this peer has none
 	forget atomic.Bool // its membership goes when it has left
 	left   chan struct{}
 	once   sync.Once
@@ -98,7 +99,7 @@ func (n *network) config(index int) (peer.Config, error) {
 		set.Announce = nil // a router forwards the first one's port
 	}
 	cfg := set.config()
-	cfg.Dir, cfg.Version, cfg.Log, cfg.Refuse, cfg.Turns = n.at.Dir, version.String(), p.log, p.refuse, p.turns
+	cfg.Dir, cfg.Version, cfg.Log, cfg.Refuse, cfg.Turns = n.at.Dir, version.String(), p.log, n.refuse, p.turns
 	if index > 0 {
 		cfg.Log = p.log.With("network", n.short())
 	}
@@ -121,6 +122,15 @@ func (n *network) config(index int) (peer.Config, error) {
 	}
 	cfg.Dial = guard.DialContext
 	return cfg, nil
+}
+
+// refuse is what the program refuses. It notes that the network crawls what this peer cannot reach.
+func (n *network) refuse(host string) error {
+	err := n.p.refuse(host)
+	if errors.Is(err, errNoPond) {
+		n.noPond.Store(true)
+	}
+	return err
 }
 
 // inWorld has the agent live in a synthetic Web.

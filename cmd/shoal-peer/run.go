@@ -212,7 +212,10 @@ func (p *program) socket(network, addr string, c syscall.RawConn) error {
 	return f.Socket(network, addr, c)
 }
 
-// refuse returns an error for a host that the volunteer or the admin has denied.
+// errNoPond is why a task of a synthetic Web is not taken. No fetch of it could succeed.
+var errNoPond = errors.New("this peer crawls the Web, and the host belongs to the pond, a synthetic Web: shoal-peer run --pond ADDRESS crawls that")
+
+// refuse returns an error for a host that the volunteer or the admin has denied, or that is not of the Web.
 func (p *program) refuse(host string) error {
 	c, err := channel.Canonical(host + "/")
 	if err != nil {
@@ -221,6 +224,9 @@ func (p *program) refuse(host string) error {
 	_, name, _ := strings.Cut(channel.Origin(c), "://")
 	if h, _, err := net.SplitHostPort(name); err == nil {
 		name = h
+	}
+	if p.world == nil && limit.InPond(name) {
+		return errNoPond
 	}
 	if d := limit.InDomains(name, p.now().Deny); d != "" {
 		return fmt.Errorf("this volunteer does not fetch %s", d)

@@ -47,6 +47,8 @@ func TestFirstLineTellsTrouble(t *testing.T) {
 		{func(s *status) { s.unplugged, s.Home = true, away }, stateAway, "This computer is connected to no network since 05:58: "},
 		{func(s *status) { s.unplugged = true }, stateIdle, "Idle"}, // the company is on this computer
 		{func(s *status) { s.web = words.T("say.web.proxy", "05:58", 2); s.Running = one }, stateWebless, "The proxy does not answer since 05:58, for 2 sites."},
+		{func(s *status) { s.noPond = true }, stateWebless, "There is nothing that this peer could fetch: Example Search crawls the pond,"},
+		{func(s *status) { s.noPond, s.Mode = true, "paused" }, statePaused, "Paused because you said so, until: shoal-peer resume."},
 		{func(s *status) { s.Mode = "paused" }, statePaused, "Paused because you said so, until: shoal-peer resume."},
 		{func(s *status) { s.Mode, s.Until = "paused", now.Add(6*time.Hour) }, statePaused, "Paused because you said so, until 14:00; shoal-peer resume ends it early."},
 		{func(s *status) { s.Hold = "on battery (your settings, on_battery)" }, statePaused, "Paused: on battery (your settings, on_battery)."},

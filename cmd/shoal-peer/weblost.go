@@ -14,6 +14,7 @@ import (
 type around struct {
 	web       words.Text // why no Web site is reached; without a key: some are
 	unplugged bool       // no cable, and no wireless network
+	noPond    bool       // the network crawls a synthetic Web that this peer does not know
 }
 
 // unplugged reports whether this computer has no link to any other. Where the system does not tell, it has one.
@@ -36,12 +37,15 @@ type webLost struct {
 	mu    sync.Mutex
 	sites map[string]string // kind of error, of sites that did not answer; none of any kind has answered since
 	since time.Time         // the first of them
+
+	inside      map[string]struct{} // sites since the last answer whose names led to addresses that may not be asked
+	insideSince time.Time
 }
 
 // How many sites must have failed in a row, none answering between: each has a name server of its own, but hardly two fail at once by chance.
 const (
 	lostNames = 2  // where names were not found out, or the proxy did not help
-	lostSites = 4  // where connections failed
+	lostSites = 4  // where connections failed, or addresses were forbidden
 	lostMost  = 16 // sites that are remembered
 )
 
@@ -65,10 +69,18 @@ func (l *webLost) visit(v crawl.Visit) {
 			l.sites[u.Host] = v.Kind
 		}
 		return
-	case "no-lease", "forbidden-address": // the peer itself asked for nothing
+	case "forbidden-address": // the peer asked for nothing
+		if l.inside == nil {
+			l.inside, l.insideSince = map[string]struct{}{}, v.At
+		}
+		if len(l.inside) < lostMost {
+			l.inside[u.Host] = struct{}{}
+		}
+		return
+	case "no-lease": // the peer asked for nothing
 		return
 	}
-	l.sites = nil
+	l.sites, l.inside = nil, nil
 }
 
 // says is what a volunteer is told, and since when; an empty key: nothing.
@@ -91,6 +103,8 @@ func (l *webLost) says(now time.Time) words.Text {
 		return words.T("say.web.names", words.Moment(l.since, now), all)
 	case all >= lostSites:
 		return words.T("say.web.lost", words.Moment(l.since, now), all)
+	case len(l.inside) >= lostSites:
+		return words.T("say.web.inside", words.Moment(l.insideSince, now), len(l.inside))
 	}
 	return words.Text{}
 }

@@ -29,6 +29,8 @@ func TestWebLost(t *testing.T) {
 		"leases":                   {[]visit{{"a", "dns", 0}, {"d", "no-lease", 0}, {"b", "dns", 0}}, "No name of a Web site"},
 		"the proxy":                {[]visit{{"a", "proxy", 0}, {"b", "proxy", 0}}, "The proxy does not answer since 07:59, for 2 sites."},
 		"three sites down":         {[]visit{{"a", "refused", 0}, {"b", "timeout", 0}, {"c", "unreachable", 0}}, ""},
+		"a page to log in":         {[]visit{{"a", "forbidden-address", 0}, {"b", "forbidden-address", 0}, {"c", "forbidden-address", 0}, {"d", "forbidden-address", 0}}, "The names of all 4 Web sites that were tried since 07:59 lead"},
+		"sites that are inside":    {[]visit{{"a", "forbidden-address", 0}, {"b", "forbidden-address", 0}, {"e", "", 404}, {"c", "forbidden-address", 0}, {"d", "forbidden-address", 0}}, ""},
 		"a firewall":               {[]visit{{"a", "refused", 0}, {"b", "timeout", 0}, {"c", "unreachable", 0}, {"d", "timeout", 0}}, "No Web site was reached since 07:59, of 4 that were tried"},
 	} {
 		var l webLost

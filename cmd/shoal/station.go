@@ -225,8 +225,9 @@ func (st *station) openManager(ctx context.Context) (err error) {
 		managers, running = st.managers, st.joint
 	}
 	var known func() *desk.Truth
+	at := ""
 	if cfg.truth != nil {
-		known = cfg.truth.now
+		known, at = cfg.truth.now, cfg.truth.world.ServedAt().String()
 	}
 	var mover desk.Migrator
 	if cfg.mover != nil {
@@ -234,7 +235,7 @@ func (st *station) openManager(ctx context.Context) (err error) {
 	}
 	if st.desk, err = desk.Open(ctx, desk.Config{
 		Network: st.keys.Network.String(), Store: st.db, Running: running, Archive: st.archive, Members: &membersDesk{st: st}, Releases: st.releases, Checks: st.checks, Database: st.database(), Backup: st.backup, Migrator: mover, Orders: order.Live(),
-		Reach: st.cfg.reach, Now: st.node.Now, Truth: known, Managers: managers,
+		Reach: st.cfg.reach, Now: st.node.Now, Truth: known, Pond: at, Managers: managers,
 	}); err != nil {
 		return err
 	}

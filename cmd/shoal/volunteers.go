@@ -116,6 +116,9 @@ func (c *peerInviteCmd) Run(ctx context.Context, s streams) error {
 		if err := a.Do(ctx, http.MethodPost, "/peers/invite", nil, api.Invite{Uses: c.Uses}, &out); err != nil {
 			return err
 		}
+		if out.Needs != "" {
+			fmt.Fprintln(s.err, out.Needs)
+		}
 		_, err := fmt.Fprintln(s.out, out.Join)
 		return err
 	})

@@ -124,8 +124,9 @@ type Invite struct {
 
 // Invited is one.
 type Invited struct {
-	Join string `json:"join"`
-	Uses uint32 `json:"uses"`
+	Join  string `json:"join"`
+	Uses  uint32 `json:"uses"`
+	Needs string `json:"needs,omitempty"` // what a peer must have beside it
 }
 
 func (s *server) invite(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -134,7 +135,7 @@ func (s *server) invite(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	join, err := s.cfg.Desk.Invite(ask.Uses)
-	return Invited{join, ask.Uses}, err
+	return Invited{join, ask.Uses, s.cfg.Desk.Needs()}, err
 }
 
 // PurgePeer names a peer id, an account, or a deliverer as captures name it.

@@ -124,6 +124,8 @@ type Config struct {
 	Managers func() (here []Manager, gone Figures)
 	// Truth is how fresh the copy really is, in a synthetic Web. Nil: that is not known.
 	Truth func() *Truth
+	// Pond is where the synthetic Web is served that the peers crawl. Empty: they crawl the Web.
+	Pond string
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 }

@@ -24,6 +24,14 @@ func (d *Desk) Invite(uses uint32) (join string, err error) {
 	return d.cfg.Members.Invite(uses)
 }
 
+// Needs is what a peer must have beside its join string. Empty: nothing.
+func (d *Desk) Needs() string {
+	if d.cfg.Pond == "" {
+		return ""
+	}
+	return "This network crawls the pond, a synthetic Web on this machine. A peer that joins it runs with: shoal-peer run --pond " + d.cfg.Pond
+}
+
 // Ban refuses a peer or an account from now on, or no longer. Who is refused for what it delivered is not admitted again by that: it would get no tasks, and what it
 // delivered would stay withdrawn. A pardon gives everything back.
 func (d *Desk) Ban(ctx context.Context, peer string, banned bool) error {

@@ -115,7 +115,7 @@ func (g *Guard) DialContext(ctx context.Context, network, addr string) (net.Conn
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrForbidden, err)
 	}
-	if isPond(host) {
+	if InPond(host) {
 		if g.Pond == nil {
 			return nil, fmt.Errorf("%w: %s belongs to a synthetic Web, and none is set up", ErrForbidden, host)
 		}
@@ -163,7 +163,8 @@ func (g *Guard) wrap(c net.Conn) net.Conn {
 	return g.Wrap(c)
 }
 
-func isPond(host string) bool {
+// InPond reports whether a host name is one of a synthetic Web.
+func InPond(host string) bool {
 	return strings.HasSuffix(strings.ToLower(strings.TrimSuffix(host, ".")), PondSuffix)
 }
 
