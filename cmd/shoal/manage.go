@@ -140,7 +140,7 @@ func (c *managerCmd) runStation(ctx context.Context, s streams, st *station, cha
 		fmt.Fprintf(s.err, "Board   http://%s/\n", st.board.Addr())
 	}
 	fmt.Fprintf(s.err, "Volunteers join with: shoal-peer join %s\n", join)
-	if needs := st.desk.Needs(); needs != "" {
+	if needs := desk.Needs(c.Pond); needs != "" {
 		fmt.Fprintln(s.err, needs)
 	}
 	if err := c.started(s, st, join); err != nil {

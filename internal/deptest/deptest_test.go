@@ -10,12 +10,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"shoal/internal/plain"
 )
 
 const module = "shoal"
@@ -241,6 +244,40 @@ func TestOnePackageComment(t *testing.T) {
 		if len(with) != 1 && !generated && len(p.GoFiles) > 0 {
 			t.Errorf("%s has %d package comments (%v); it wants one that says what it is for and what not", p.ImportPath, len(with), with)
 		}
+	}
+}
+
+// TestNoPackageNameIsShown: an error begins with its package's name for programmers, and internal/plain takes it off for people.
+func TestNoPackageNameIsShown(t *testing.T) {
+	seen := 0
+	for _, p := range packages(t) {
+		begin := path.Base(p.room()) + ": "
+		lab, program := strings.HasPrefix(p.room(), "internal/lab/") && p.room() != "internal/lab/pond", path.Dir(p.room()) == "cmd" // a program says its own name
+		if lab || program {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				lit, ok := n.(*ast.BasicLit)
+				if !ok || lit.Kind != token.STRING {
+					return true
+				}
+				if text, _ := strconv.Unquote(lit.Value); strings.HasPrefix(text, begin) {
+					seen++
+					if says := plain.Error(errors.New(text)); strings.HasPrefix(says, begin) {
+						t.Errorf("%s/%s: people read %q: add the package to those in internal/plain/plain.go", p.room(), name, says)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if seen < 100 {
+		t.Errorf("only %d errors begin with their package's name", seen)
 	}
 }
 

@@ -17,8 +17,10 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// packages matches the package names that begin our errors.
-var packages = regexp.MustCompile(`(^|[:;] |\()(?:api|archive|archivecmd|badgerdb|channel|coords|crawl|lease|limit|listing|manager|member|overlay|p2p|peer|plan|pond|queue|recrawl|uplink|wire|warc): `)
+// packages matches the package names that begin our errors. internal/deptest holds the list to the packages.
+var packages = regexp.MustCompile(`(^|[:;] |\()(?:` +
+	`allocate|allocsim|api|arbiter|archive|archivecmd|badgerdb|bucket|carry|channel|conduct|coords|crawl|cycle|cyclesim|desk|figure|haul|headroom|importance|intake|joint|lease|limit|listing|manager|measurements|member|` +
+	`order|ordersim|ordertrial|overlay|p2p|peer|plan|pond|postgres|programs|queue|recrawl|release|remote|segment|service|signing|sim|smallbucket|text|tidy|trust|trusted|trustsim|uplink|warc|web|wire): `)
 
 // wordings replace messages of the command line's parser.
 var wordings = []struct {

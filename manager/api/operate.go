@@ -134,8 +134,8 @@ func (s *server) invite(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	join, err := s.cfg.Desk.Invite(ask.Uses)
-	return Invited{join, ask.Uses, s.cfg.Desk.Needs()}, err
+	join, needs, err := s.cfg.Desk.Invite(ask.Uses)
+	return Invited{join, ask.Uses, needs}, err
 }
 
 // PurgePeer names a peer id, an account, or a deliverer as captures name it.

@@ -13,23 +13,24 @@ import (
 // MaxUses bounds the peers of one invite.
 const MaxUses = 100_000
 
-// Invite makes a join string for a number of peers.
-func (d *Desk) Invite(uses uint32) (join string, err error) {
+// Invite makes a join string for a number of peers, and says what they need beside it.
+func (d *Desk) Invite(uses uint32) (join, needs string, err error) {
 	if err := d.Live(); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if uses < 1 || uses > MaxUses {
-		return "", fmt.Errorf("%w: an invite for %d peers: want 1 to %d", ErrAsk, uses, MaxUses)
+		return "", "", fmt.Errorf("%w: an invite for %d peers: want 1 to %d", ErrAsk, uses, MaxUses)
 	}
-	return d.cfg.Members.Invite(uses)
+	join, err = d.cfg.Members.Invite(uses)
+	return join, Needs(d.cfg.Pond), err
 }
 
-// Needs is what a peer must have beside its join string. Empty: nothing.
-func (d *Desk) Needs() string {
-	if d.cfg.Pond == "" {
+// Needs is what a peer of a network must have beside its join string, whose synthetic Web is served at pond. Empty: nothing.
+func Needs(pond string) string {
+	if pond == "" {
 		return ""
 	}
-	return "This network crawls the pond, a synthetic Web on this machine. A peer that joins it runs with: shoal-peer run --pond " + d.cfg.Pond
+	return "This network crawls the pond, a synthetic Web on this machine. A peer that joins it runs with: shoal-peer run --pond " + pond
 }
 
 // Ban refuses a peer or an account from now on, or no longer. Who is refused for what it delivered is not admitted again by that: it would get no tasks, and what it
