@@ -67,10 +67,10 @@ func told(st *status, now time.Time, where string) (state string, says words.Tex
 		return trouble, why
 	case st.web.Key != "":
 		return stateWebless, st.web
-	case st.noPond:
-		return stateWebless, words.T("say.web.pond", name)
 	case len(st.Running)+len(st.Waiting) > 0:
 		return stateWorking, words.T("say.working", name, running(st))
+	case st.noPond:
+		return stateWebless, words.T("say.web.pond", name)
 	}
 	return stateIdle, words.T("say.idle", name)
 }
