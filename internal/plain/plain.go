@@ -96,14 +96,31 @@ func Mend(err error) string {
 	return ""
 }
 
-// Usage returns the text of a command line error and the command that shows help about it: "shoal up --help".
+// Usage returns the text of a command line error and the command that shows help about it: "shoal up --help". Of a command that stands elsewhere in the
+// tree of commands it says where.
 func Usage(program string, err error) (text, help string) {
-	help = program
+	text, help = Error(err), program
 	var p *kong.ParseError
-	if errors.As(err, &p) && p.Context != nil && p.Context.Selected() != nil {
-		help += " " + p.Context.Selected().FullPath()[len(program)+1:]
+	if !errors.As(err, &p) || p.Context == nil {
+		return text, help + " --help"
 	}
-	return Error(err), help + " --help"
+	node := p.Context.Selected()
+	if node != nil {
+		help += " " + node.FullPath()[len(program)+1:]
+	}
+	if word, ok := strings.CutPrefix(text, "unexpected argument "); ok && (node == nil || len(node.Children) > 0) {
+		word, _, _ = strings.Cut(word, ",") // what the parser guesses is behind it
+		var meant []string
+		for _, leaf := range p.Context.Model.Leaves(true) {
+			if leaf.Name == word {
+				meant = append(meant, leaf.FullPath())
+			}
+		}
+		if len(meant) > 0 {
+			text = "unexpected argument " + word + ": do you mean " + strings.Join(meant, " or ") + "?"
+		}
+	}
+	return text, help + " --help"
 }
 
 // Count returns a number and a noun, with an s unless the number is 1.

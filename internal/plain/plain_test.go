@@ -160,3 +160,38 @@ func TestMend(t *testing.T) {
 		}
 	}
 }
+
+// TestUsageOfAnotherPlace: who leaves out the word before a command learns where it stands.
+func TestUsageOfAnotherPlace(t *testing.T) {
+	type named struct {
+		Name string `arg:""`
+	}
+	var c struct {
+		Channel struct {
+			Add  named `cmd:""`
+			List named `cmd:""`
+		} `cmd:""`
+		Host struct {
+			List  named `cmd:""`
+			Block named `cmd:""`
+		} `cmd:""`
+	}
+	k, err := kong.New(&c, kong.Name("shoal"), kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct{ args, want string }{
+		{"add x", "unexpected argument add: do you mean shoal channel add?"},
+		{"list", "unexpected argument list: do you mean shoal channel list or shoal host list?"},
+		{"channel block x", "unexpected argument block: do you mean shoal host block?"},
+		{"blocked x", "unexpected argument blocked"},
+	} {
+		_, err := k.Parse(strings.Fields(x.args))
+		if err == nil {
+			t.Fatalf("%s was taken", x.args)
+		}
+		if text, _ := Usage("shoal", err); text != x.want {
+			t.Errorf("%s: %q, want %q", x.args, text, x.want)
+		}
+	}
+}
