@@ -101,7 +101,7 @@ var rules = []rule{
 	{"internal/lab/judge", nil, false, "a judge that shared code with the network would share its mistakes: it knows HTTP and the pond's log"},
 	{"internal/lab/clocklab", nil, false, "clocks for tests know nothing of the programs that have them"},
 	{"internal/lab/netlab", nil, false, "networks for tests know nothing of who runs in them"},
-	{"internal/deptest", nil, false, "a leaf"},
+	{"internal/deptest", []string{"internal/plain"}, false, "it holds the names that people are spared to the packages"},
 	{"internal/sim", nil, false, "a leaf: virtual time and latencies for experiments and the contract of the overlay"},
 	{"cmd/shoal-sim/...", []string{"cmd/shoal-sim/...", "internal/haul", "internal/sim", "internal/plain", "internal/version", "internal/member", "channel", "coords", "overlay", "recrawl/...", "peer/queue", "channel/order", "channel/lease", "manager/dispatch", "manager/share", "manager/trust", "manager/trust/compare"}, false, "a simulation that re-implements the product, or drags its sockets along, proves nothing"},
 	{"cmd/shoal-dist", []string{"internal/plain", "internal/service"}, false, "packages are made of programs, which are built and asked; of the product only the service's unit"},

@@ -3,7 +3,9 @@ package wire
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -238,4 +240,24 @@ func TestWhoIsOutcast(t *testing.T) {
 		err := bad.Connect(t.Context(), w.manager.ID(), w.manager.Addrs()...)
 		return outcast(err) && errors.Is(err, NotMember)
 	})
+}
+
+// TestWhyOutlivesTheConnection: a connection that is refused may have ended before its caller comes to ask why. The caller is told why all the same, and by
+// no means that there is no member.
+func TestWhyOutlivesTheConnection(t *testing.T) {
+	w := newNet(t, openPolicy)
+	bad := w.member(Config{})
+	altered := w.certified(func(c *member.Certificate) { c.Peer = bad.ID().String() }, w.auth)
+	var wg sync.WaitGroup
+	for range 2 * runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for range 25 {
+				if err := altered.Connect(t.Context(), w.manager.ID(), w.manager.Addrs()...); err == nil || !strings.Contains(err.Error(), "another peer") {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

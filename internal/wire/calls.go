@@ -274,7 +274,7 @@ func callError(err error) error {
 	case errors.As(err, &streamErr) && streamErr.ErrorCode == network.StreamResourceLimitExceeded:
 		return &Status{Code: Busy, Text: "it has no room for another stream"}
 	case errors.As(err, &streamErr) && streamErr.ErrorCode == network.StreamGated:
-		return errNotMember
+		return &Status{Code: NotMember, Reason: errNotMember.Reason, Text: "wire: the other side does not take this connection for a member's"}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: it hung up before it answered", ErrUnreachable)
 	}

@@ -117,12 +117,16 @@ func (c *conns) Connect(ctx context.Context, p peer.ID, addrs ...string) error {
 	if err := c.host.Connect(ctx, info); err != nil {
 		return dialError(p, err)
 	}
+	err := errGone
 	for _, conn := range c.gate.ConnsToPeer(p) {
-		if !conn.Stat().Limited && c.gate.Await(ctx, conn) == nil {
+		if conn.Stat().Limited {
+			continue
+		}
+		if err = c.gate.Await(ctx, conn); err == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("wire: connect to %s: %w", p, errNotMember)
+	return fmt.Errorf("wire: connect to %s: %w", p, err)
 }
 
 func dialError(p peer.ID, err error) error {

@@ -83,7 +83,7 @@ func (g *greeter) greet(ctx context.Context, c network.Conn) {
 func noMember(err error) error {
 	var s *Status
 	if !errors.As(err, &s) {
-		return errNotMember
+		return fmt.Errorf("%w: %w", errGone, err)
 	}
 	return &Status{Code: NotMember, Reason: s.Reason, Text: s.Text}
 }

@@ -193,6 +193,7 @@ func (n *Node) gateConfig() gate.Config {
 			}
 		},
 		NotMember: errNotMember,
+		Gone:      errGone,
 		NotJoined: &Status{Code: NotMember, Text: "wire: not a member of the network yet; join it first"},
 		NotDialed: errAway,
 	}

@@ -54,7 +54,9 @@ func (e *events) Disconnected(_ network.Network, c network.Conn) {
 		return
 	}
 	delete(g.links, c)
-	l.gone = true
+	if l.gone = true; g.asking[c.RemotePeer()] > 0 {
+		g.ended[c] = l
+	}
 	was := l.member
 	l.timer.Stop()
 	select {

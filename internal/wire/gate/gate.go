@@ -41,6 +41,7 @@ type Config struct {
 	Rejected  func(why string)     // counts a refusal
 	Left      func(Member)         // a member's connection has ended
 	NotMember error                // tells a caller that the other side is no member, where Reject has not said more
+	Gone      error                // tells a caller that the connection ended before it was a member's
 	NotJoined error                // tells a caller that this side is none
 	NotDialed error                // tells a caller that MayDial says no
 }
@@ -53,9 +54,11 @@ type Gate struct {
 	mu      sync.Mutex // guards all below, and the links
 	links   map[network.Conn]*link
 	watch   []network.Notifiee
-	held    map[peer.ID]int // peers to which join or renew talk by themselves
-	dialed  map[peer.ID]int // peers that the owner dials
-	waiting map[peer.ID]int // peers that are awaited through a punched hole, and greet first
+	held    map[peer.ID]int        // peers to which join or renew talk by themselves
+	dialed  map[peer.ID]int        // peers that the owner dials
+	waiting map[peer.ID]int        // peers that are awaited through a punched hole, and greet first
+	asking  map[peer.ID]int        // peers to which connections and streams are opened now
+	ended   map[network.Conn]*link // connections to those that have ended since: who opens one is told why
 	handler network.StreamHandler
 }
 
@@ -90,7 +93,8 @@ func Expel(c network.Conn) { _ = c.CloseWithError(network.ConnGated) }
 
 // New puts a gate before a swarm.
 func New(s *swarm.Swarm, cfg Config) *Gate {
-	g := &Gate{Swarm: s, cfg: cfg, links: map[network.Conn]*link{}, held: map[peer.ID]int{}, dialed: map[peer.ID]int{}, waiting: map[peer.ID]int{}}
+	g := &Gate{Swarm: s, cfg: cfg, links: map[network.Conn]*link{}, held: map[peer.ID]int{}, dialed: map[peer.ID]int{}, waiting: map[peer.ID]int{},
+		asking: map[peer.ID]int{}, ended: map[network.Conn]*link{}}
 	s.SetStreamHandler(g.stream)
 	s.Notify((*events)(g))
 	return g
@@ -136,6 +140,7 @@ func (g *Gate) DialPeer(ctx context.Context, p peer.ID) (network.Conn, error) {
 	if both, first, _ := network.GetSimultaneousConnect(ctx); both && !first {
 		defer g.countIn(g.waiting, p)()
 	}
+	defer g.ask(p)()
 	c, err := g.Swarm.DialPeer(ctx, p)
 	if errors.Is(err, swarm.ErrGaterDisallowedConnection) && !g.MayDial(p) {
 		err = g.cfg.NotDialed
@@ -163,13 +168,22 @@ func (g *Gate) MayDial(p peer.ID) bool {
 	return owner || g.cfg.MayDial(p)
 }
 
-// NewStream opens a stream to a member.
+// NewStream opens a stream to a member. If the connection ends at that moment, as one of two that both sides dialled at once may, it tries another one.
 func (g *Gate) NewStream(ctx context.Context, p peer.ID) (network.Stream, error) {
+	s, err := g.newStream(ctx, p)
+	if errors.Is(err, g.cfg.Gone) && ctx.Err() == nil {
+		return g.newStream(ctx, p)
+	}
+	return s, err
+}
+
+func (g *Gate) newStream(ctx context.Context, p peer.ID) (network.Stream, error) {
 	if noDial, _ := network.GetNoDial(ctx); !noDial {
 		if _, err := g.DialPeer(ctx, p); err != nil {
 			return nil, err
 		}
 	}
+	defer g.ask(p)()
 	s, err := g.Swarm.NewStream(ctx, p)
 	if err != nil {
 		return nil, err
@@ -185,9 +199,12 @@ func (g *Gate) NewStream(ctx context.Context, p peer.ID) (network.Stream, error)
 func (g *Gate) Await(ctx context.Context, c network.Conn) error {
 	g.mu.Lock()
 	l := g.links[c]
+	if l == nil {
+		l = g.ended[c]
+	}
 	g.mu.Unlock()
 	if l == nil {
-		return g.cfg.NotMember
+		return g.cfg.Gone
 	}
 	select {
 	case <-l.decided:
@@ -199,8 +216,11 @@ func (g *Gate) Await(ctx context.Context, c network.Conn) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if l.why != nil {
+	switch {
+	case l.why != nil:
 		return l.why
+	case l.gone && !l.barred:
+		return g.cfg.Gone
 	}
 	return g.cfg.NotMember
 }
@@ -344,6 +364,26 @@ func (g *Gate) Count() (members, waiting int) {
 
 // Hold keeps new connections to p from greeting by themselves, until release.
 func (g *Gate) Hold(p peer.ID) (release func()) { return g.countIn(g.held, p) }
+
+// ask keeps what is known of connections to a peer that end before release.
+func (g *Gate) ask(p peer.ID) (release func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asking[p]++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.asking[p]--; g.asking[p] > 0 {
+			return
+		}
+		delete(g.asking, p)
+		for c := range g.ended {
+			if c.RemotePeer() == p {
+				delete(g.ended, c)
+			}
+		}
+	}
+}
 
 // countIn counts a peer in, until release.
 func (g *Gate) countIn(in map[peer.ID]int, p peer.ID) (release func()) {
