@@ -1,6 +1,7 @@
 package headroom
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -74,14 +75,25 @@ func write(kept bool) error {
 	if err != nil {
 		return err
 	}
-	for chunk := make([]byte, 1<<16); err == nil; _, err = other.Write(chunk) {
+	// It takes what is free now, and no more: a program that goes on takes the reserve too, against which a Keeper cannot help.
+	room, err := free(dir)
+	if err != nil {
+		return err
+	}
+	for ; ; room -= 1 << 16 {
+		if err = unix.Fallocate(int(other.Fd()), 0, 0, room); !errors.Is(err, unix.ENOSPC) {
+			break
+		}
+	}
+	if err != nil {
+		return err
 	}
 	for i := range after {
 		m[before+i] = 1
 	}
 	if kept {
 		for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(every) {
-			if _, err := os.Stat(filepath.Join(dir, "reserve")); err != nil {
+			if room, err := free(dir); err == nil && room > logSize { // the name of the reserve goes before its bytes
 				for i := range m { // what is under way ends in the reserve
 					m[i] = 1
 				}
