@@ -247,6 +247,18 @@ func TestOnePackageComment(t *testing.T) {
 	}
 }
 
+// inspect visits the syntax of all files that a program links.
+func (p *pkg) inspect(t *testing.T, visit func(file string, n ast.Node)) {
+	t.Helper()
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool { visit(p.room()+"/"+name, n); return true })
+	}
+}
+
 // TestNoPackageNameIsShown: an error begins with its package's name for programmers, and internal/plain takes it off for people.
 func TestNoPackageNameIsShown(t *testing.T) {
 	seen := 0
@@ -256,25 +268,18 @@ func TestNoPackageNameIsShown(t *testing.T) {
 		if lab || program {
 			continue
 		}
-		for _, name := range p.GoFiles {
-			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
-			if err != nil {
-				t.Fatal(err)
+		p.inspect(t, func(file string, n ast.Node) {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING {
+				return
 			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				lit, ok := n.(*ast.BasicLit)
-				if !ok || lit.Kind != token.STRING {
-					return true
+			if text, _ := strconv.Unquote(lit.Value); strings.HasPrefix(text, begin) {
+				seen++
+				if says := plain.Error(errors.New(text)); strings.HasPrefix(says, begin) {
+					t.Errorf("%s: people read %q: add the package to those in internal/plain/plain.go", file, says)
 				}
-				if text, _ := strconv.Unquote(lit.Value); strings.HasPrefix(text, begin) {
-					seen++
-					if says := plain.Error(errors.New(text)); strings.HasPrefix(says, begin) {
-						t.Errorf("%s/%s: people read %q: add the package to those in internal/plain/plain.go", p.room(), name, says)
-					}
-				}
-				return true
-			})
-		}
+			}
+		})
 	}
 	if seen < 100 {
 		t.Errorf("only %d errors begin with their package's name", seen)
@@ -283,26 +288,18 @@ func TestNoPackageNameIsShown(t *testing.T) {
 
 func TestOnlyProgramsExit(t *testing.T) {
 	for _, p := range packages(t) {
-		room := p.room()
-		if strings.HasPrefix(room, "cmd/") {
+		if strings.HasPrefix(p.room(), "cmd/") {
 			continue
 		}
-		for _, name := range p.GoFiles {
-			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
-			if err != nil {
-				t.Fatal(err)
+		p.inspect(t, func(file string, n ast.Node) {
+			if d, ok := n.(*ast.FuncDecl); ok && d.Recv == nil && d.Name.Name == "init" && !strings.HasSuffix(file, ".pb.go") {
+				t.Errorf("%s has an init function: state belongs to a value that its user makes", file)
 			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				if d, ok := n.(*ast.FuncDecl); ok && d.Recv == nil && d.Name.Name == "init" && !strings.HasSuffix(name, ".pb.go") {
-					t.Errorf("%s/%s has an init function: state belongs to a value that its user makes", room, name)
+			if sel, ok := n.(*ast.SelectorExpr); ok {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Obj == nil && (x.Name == "os" && sel.Sel.Name == "Exit" || x.Name == "log" && strings.HasPrefix(sel.Sel.Name, "Fatal")) {
+					t.Errorf("%s exits the process: return an error, cmd/ exits", file)
 				}
-				if sel, ok := n.(*ast.SelectorExpr); ok {
-					if x, ok := sel.X.(*ast.Ident); ok && x.Obj == nil && (x.Name == "os" && sel.Sel.Name == "Exit" || x.Name == "log" && strings.HasPrefix(sel.Sel.Name, "Fatal")) {
-						t.Errorf("%s/%s exits the process: return an error, cmd/ exits", room, name)
-					}
-				}
-				return true
-			})
-		}
+			}
+		})
 	}
 }
