@@ -261,3 +261,26 @@ func TestWhyOutlivesTheConnection(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestGreetedAgainInVain: a member that does not answer when it is greeted again, with a newer document or certificate, stays one. Calls to it would break off.
+func TestGreetedAgainInVain(t *testing.T) {
+	w := newNet(t, openPolicy)
+	a := w.member(Config{})
+	if err := a.Connect(t.Context(), w.manager.ID(), w.manager.Addrs()...); err != nil {
+		t.Fatal(err)
+	}
+	conns := a.gate.ConnsToPeer(w.manager.ID())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range conns {
+		a.greet(ctx, c)
+	}
+	for _, c := range conns {
+		if c.IsClosed() || a.gate.MemberOf(c) == nil {
+			t.Error("the connection has ended")
+		}
+	}
+	if len(conns) == 0 {
+		t.Error("no connection")
+	}
+}

@@ -73,6 +73,8 @@ func (g *greeter) greet(ctx context.Context, c network.Conn) {
 		if errors.Is(err, Outdated) {
 			g.renewSoon() // it may know newer keys than we do
 		}
+	} else if g.gate.MemberOf(c) != nil {
+		return // a busy member has not answered in time, and is one still: what is under way goes on
 	}
 	g.log.Debug("not admitted", "peer", c.RemotePeer(), "err", err)
 	g.court.settle(c.RemotePeer())
