@@ -57,7 +57,7 @@ func (p *program) status(of []said) *status {
 		a.noPond = x.n.noPond.Load()
 		s.Networks = append(s.Networks, x.n.status(x.Status, a, &s.Limits, now))
 	}
-	s.noPond = len(of) == 1 && s.Networks[0].noPond // of several each says so
+	s.noPond = len(of) == 1 && s.Networks[0].noPond // several networks are told of one by one
 	if len(s.Networks) > 0 {
 		s.held = s.Networks[0].held
 	}

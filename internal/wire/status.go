@@ -81,8 +81,8 @@ var errNotMember = &Status{Code: NotMember, Reason: "not_member", Text: "wire: t
 // ErrUnreachable is a peer that could not be connected to.
 var ErrUnreachable = errors.New("wire: unreachable")
 
-// errGone is a connection that ended while its greeting went on.
-var errGone = fmt.Errorf("%w: the connection ended before it was a member's", ErrUnreachable)
+// errGone is a connection that ended while its greeting went on, or before a stream was opened over it.
+var errGone = fmt.Errorf("%w: the connection ended before it could be used", ErrUnreachable)
 
 // errAway is a server that the way home alone dials.
 var errAway = errors.New("wire: the connection to the network's server is lost; this peer tries again by itself")

@@ -41,7 +41,7 @@ type Config struct {
 	Rejected  func(why string)     // counts a refusal
 	Left      func(Member)         // a member's connection has ended
 	NotMember error                // tells a caller that the other side is no member, where Reject has not said more
-	Gone      error                // tells a caller that the connection ended before it was a member's
+	Gone      error                // tells a caller that the connection ended before it could be used, and nothing said why
 	NotJoined error                // tells a caller that this side is none
 	NotDialed error                // tells a caller that MayDial says no
 }
