@@ -21,7 +21,6 @@ import (
 	"shoal/internal/member"
 	"shoal/internal/pgserver"
 	"shoal/internal/plain"
-	"shoal/internal/ports"
 	"shoal/internal/smallbucket"
 	"shoal/manager/api"
 	"shoal/manager/desk"
@@ -242,7 +241,7 @@ func (cl *cluster) keys() error {
 	for i, page := range cl.pages {
 		m := &clusterManager{n: i + 1, data: filepath.Join(cl.data, fmt.Sprint("manager-", i+1)), page: page}
 		var err error
-		if m.listen, err = ports.Free(); err != nil {
+		if m.listen, err = keptPort(m.data); err != nil {
 			return err
 		}
 		if first == 0 && hasKeys(m.data) {

@@ -279,7 +279,7 @@ func (st *station) openWire(ctx context.Context) (err error) {
 		QUIC: st.cfg.dialer == nil, Dialer: st.cfg.dialer, Version: version.String(), Log: st.cfg.log,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%w; shoal manager listens where --listen says, and shoal up at another port each time", err)
+		return fmt.Errorf("%w; shoal manager listens where --listen says, and shoal up where its data folder says: start it again", err)
 	}
 	if err != nil {
 		return err

@@ -187,7 +187,11 @@ func (c *upCmd) station(s streams, began time.Time) (cfg stationConfig, err erro
 	if len(c.URLs) == 0 {
 		data = filepath.Join(c.Data, upPond)
 	}
-	cfg = stationConfig{name: c.Name, data: data, db: c.DB, bucket: c.Bucket, listen: []string{"/ip4/127.0.0.1/tcp/0"}, page: c.Page, openView: true, log: log, manager: manager.Default()}
+	port, err := keptPort(data)
+	if err != nil {
+		return cfg, err
+	}
+	cfg = stationConfig{name: c.Name, data: data, db: c.DB, bucket: c.Bucket, listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, page: c.Page, openView: true, log: log, manager: manager.Default()}
 	useStrategy(&cfg.manager, c.Strategy)
 	cfg.manager.Contact = c.Contact
 	c.discovery.use(&cfg.manager)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -26,11 +27,7 @@ import (
 
 // inPond has the manager of `up` crawl a pond.
 func (c *upCmd) inPond(cfg *stationConfig, world *pond.World) error {
-	port, err := ports.Free()
-	if err != nil {
-		return err
-	}
-	cfg.listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}
+	port := tcpPort(cfg.listen)
 	world.Settle(port, 0)
 	cfg.dialer, cfg.reach = pondDialer(world, port), pondReach
 	if err := cfg.arbiter.inPond(world, port); err != nil {
@@ -72,7 +69,7 @@ const (
 // openPond goes on with the pond of the data folder, or begins one.
 func (c *upCmd) openPond(data string) (*pond.Server, error) {
 	path := filepath.Join(data, "pond.json")
-	cfg := pond.Default()
+	cfg, before := pond.Default(), ""
 	b, err := os.ReadFile(path)
 	switch {
 	case err == nil:
@@ -83,7 +80,7 @@ func (c *upCmd) openPond(data string) (*pond.Server, error) {
 			return nil, fmt.Errorf("the pond in %s has seed %d, %d hosts and %d pages: name another folder with --data, or leave --seed, --hosts and --pages away",
 				data, cfg.Seed, cfg.Hosts, cfg.Pages)
 		}
-		cfg.Addr = ""
+		before, cfg.Addr = cfg.Addr, ""
 	case errors.Is(err, fs.ErrNotExist):
 		cfg.Seed = cmp.Or(c.Seed, 1)
 		if c.Hosts != nil {
@@ -101,15 +98,16 @@ func (c *upCmd) openPond(data string) (*pond.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the pond cannot be made: %w", err)
 	}
-	s, err := pond.NewServer(w, "", nil)
+	s, err := servePond(w, before)
 	if err != nil {
 		return nil, err
 	}
-	if b == nil {
+	if s.Addr().String() != before {
 		if err := os.MkdirAll(data, 0o700); err != nil {
 			return nil, fmt.Errorf("the data folder cannot be made: %w; name another with --data", err)
 		}
-		if b, err = json.MarshalIndent(w.Config(), "", "  "); err == nil {
+		b, err := json.MarshalIndent(w.Config(), "", "  ")
+		if err == nil {
 			err = member.WriteFile(path, append(b, '\n'))
 		}
 		if err != nil {
@@ -117,6 +115,16 @@ func (c *upCmd) openPond(data string) (*pond.Server, error) {
 		}
 	}
 	return s, nil
+}
+
+// servePond serves a pond where it was before, as peers that joined know it, unless another program has that port now.
+func servePond(w *pond.World, before string) (*pond.Server, error) {
+	at, _ := netip.ParseAddrPort(before) // port 0 if there is none
+	port, err := ports.Again(int(at.Port()))
+	if err != nil {
+		return nil, err
+	}
+	return pond.NewServer(w, fmt.Sprintf("127.0.0.1:%d", port), nil)
 }
 
 // pondChannels has a channel for every host of the pond.

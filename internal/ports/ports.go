@@ -25,10 +25,26 @@ var given = struct {
 // program that it is for listens there, and when that program has ended it is still free for the next.
 func Free() (int, error) { return Row(1) }
 
+// Again is like Free, and returns the port that its caller was given at an earlier start, if that is free. Numbers that Free does not give are as none.
+func Again(port int) (int, error) {
+	given.Lock()
+	defer given.Unlock()
+	if port >= first && port < first+many && isFree(port) {
+		given.ports[port] = true
+		return port, nil
+	}
+	return row(1)
+}
+
 // Row is like Free for n ports that follow each other, and returns the first.
 func Row(n int) (int, error) {
 	given.Lock()
 	defer given.Unlock()
+	return row(n)
+}
+
+// row is Row, for who holds the lock of given.
+func row(n int) (int, error) {
 look:
 	for range 1000 {
 		from := first + rand.IntN(many-n+1)

@@ -56,3 +56,24 @@ func TestTaken(t *testing.T) {
 		t.Errorf("UDP port %d is taken", port)
 	}
 }
+
+// TestAgain: a port that a program had is its own again, unless it is taken; what Free would not give is not.
+func TestAgain(t *testing.T) {
+	p, err := Free()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Again(p); again != p || err != nil {
+		t.Errorf("port %d, %v; it is free, want %d", again, err, p)
+	}
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, before := range []int{p, 0, -1, 80, first + many, 1 << 20} {
+		if other, err := Again(before); other == before || other < first || other >= first+many || err != nil {
+			t.Errorf("for port %d: %d, %v", before, other, err)
+		}
+	}
+}
