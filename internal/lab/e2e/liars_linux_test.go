@@ -39,9 +39,9 @@ const (
 	mostSybils = 40
 )
 
-// findable tells whether liars of a kind must be found. One page in a thousand is below what honest peers lose by chance; of sybils none does enough; and one domain
-// convicts nobody, so that who is after one host is kept from it instead.
-func findable(l rogue.Liar) bool { return l.Name != "subtle-.1" && l.Name != "one-host" && !l.Sybil }
+// findable tells whether liars of a kind must be suspended. One page in a thousand is below what honest peers lose by chance; of sybils none does enough; and one domain
+// convicts nobody, so that who is after one host must be charged, and the host watched instead.
+func findable(l rogue.Liar) bool { return l.Name != "subtle-.1" && !l.Targets() && !l.Sybil }
 
 // deceit is a network some of whose peers lie.
 type deceit struct {
@@ -62,6 +62,7 @@ type liarRow struct {
 	Liars     int     `json:"liars"`
 	Found     int     `json:"found"`
 	AfterS    float64 `json:"found_after_s"`     // the last one; 0: not all were found
+	WatchedS  float64 `json:"watched_after_s"`   // the host that they are after, once one of them was charged; 0: never, or they are after none
 	Tasks     int64   `json:"tasks"`             // that they ended, at most
 	Forged    int64   `json:"forged"`            // pages that they forged
 	Score     float64 `json:"score"`             // highest at the end
@@ -74,6 +75,7 @@ type liarRow struct {
 	MendedS   float64 `json:"mended_s"`          // from upholding until the archive showed no forgery; -1: not within the run
 	Blank     int     `json:"blank"`             // pages at the end that the archive has seen and shows nothing of, though they are there; likewise
 	Expected  bool    `json:"expected_be_found"` // see findable
+	Targets   bool    `json:"one_host"`          // they are after one host
 }
 
 // TestLiars runs networks of forty peers of which four lie, four kinds at a time, on a Web that makes honest checks hard, and tells what became of them.
@@ -157,14 +159,17 @@ func TestLiarIsFound(t *testing.T) {
 }
 
 func (r *liarRow) line() string {
-	return fmt.Sprintf("%-12s %d of %d found after %.0f s, %d tasks, %d pages forged, score %.1f; of the run: %d shown, %d verified, %d left, %d blank, mended after %.0f s, %d honest suspended, %.1f%% of %d pages fetched again",
-		r.Kind, r.Found, r.Liars, r.AfterS, r.Tasks, r.Forged, r.Score, r.Shown, r.Verified, r.Left, r.Blank, r.MendedS, r.Honest, 100*r.Asked, r.Delivered)
+	return fmt.Sprintf("%-12s %d of %d found after %.0f s, their host watched after %.0f s, %d tasks, %d pages forged, score %.1f; of the run: %d shown, %d verified, %d left, %d blank, mended after %.0f s, %d honest suspended, %.1f%% of %d pages fetched again",
+		r.Kind, r.Found, r.Liars, r.AfterS, r.WatchedS, r.Tasks, r.Forged, r.Score, r.Shown, r.Verified, r.Left, r.Blank, r.MendedS, r.Honest, 100*r.Asked, r.Delivered)
 }
 
 func (r *liarRow) judge(t *testing.T) {
 	t.Helper()
 	if r.Expected && r.Found < r.Liars {
 		t.Errorf("%s: %d of %d found", r.Kind, r.Found, r.Liars)
+	}
+	if r.Targets && r.Found == 0 && r.WatchedS == 0 {
+		t.Errorf("%s: none was charged with its host on watch", r.Kind)
 	}
 	if r.Verified > 0 || r.Left > 0 || r.Blank > 0 || r.Honest > 0 {
 		t.Errorf("%s: %d forged are verified, %d are left, %d pages show nothing, %d honest peers are suspended", r.Kind, r.Verified, r.Left, r.Blank, r.Honest)
@@ -208,6 +213,7 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 	}
 	began, found := time.Now(), map[string]time.Duration{}
 	var peers map[string]desk.PeerTrust
+	var watched time.Duration
 	for time.Since(began) < d.most && !d.allFound(crew, found) {
 		f.pause(2 * time.Second)
 		peers = f.standings()
@@ -215,6 +221,9 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 			if _, known := found[v.ID()]; !known && gone(peers[v.ID()].Standing) {
 				found[v.ID()] = time.Since(began)
 			}
+		}
+		if watched == 0 && d.charged(crew, peers) && f.watches(gang.Target) {
+			watched = time.Since(began)
 		}
 	}
 	shown, _ := f.invented(false)
@@ -253,7 +262,10 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 		at := slices.IndexFunc(rows, func(r liarRow) bool { return r.Kind == d.kinds[i].Name })
 		if at < 0 {
 			r := of
-			r.Kind, r.Expected = d.kinds[i].Name, findable(d.kinds[i])
+			r.Kind, r.Expected, r.Targets = d.kinds[i].Name, findable(d.kinds[i]), d.kinds[i].Targets()
+			if r.Targets {
+				r.WatchedS = watched.Seconds()
+			}
 			rows = append(rows, r)
 			at = len(rows) - 1
 		}
@@ -336,6 +348,23 @@ func (d *deceit) allFound(crew []*rogue.Volunteer, found map[string]time.Duratio
 		}
 	}
 	return true
+}
+
+// charged tells whether one that is after a host has lost a case.
+func (d *deceit) charged(crew []*rogue.Volunteer, peers map[string]desk.PeerTrust) bool {
+	for i, v := range crew {
+		if d.kinds[i].Targets() && peers[v.ID()].Lost > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// watches tells whether the channel of an origin is on watch, as the operator sees it.
+func (f *fortress) watches(origin string) bool {
+	var now desk.Trust
+	f.manager.until("tells which channels are on watch", func() bool { return f.page.get("/api/v1/trust", &now) == nil })
+	return slices.ContainsFunc(now.Doubted, func(c desk.DoubtedChannel) bool { return c.Host == origin && !c.Watched.IsZero() })
 }
 
 // standings returns what the manager holds of each peer, by its id.

@@ -49,6 +49,9 @@ func Liars() []Liar {
 	}
 }
 
+// Targets tells whether liars of this kind are after one host alone.
+func (l Liar) Targets() bool { return l.target }
+
 // LiarNamed returns the kind of that name.
 func LiarNamed(name string) (Liar, error) {
 	var names []string
