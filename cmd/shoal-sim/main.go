@@ -146,7 +146,7 @@ func run(ctx context.Context, args []string, s streams) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	k, err := parser.Parse(args)
+	k, err := plain.Parse(parser, args)
 	if exited >= 0 { // the user asked for help and got it
 		return exited
 	}

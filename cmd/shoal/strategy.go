@@ -94,6 +94,14 @@ func (c *strategyArgs) choice() (desk.StrategyAsk, error) {
 	return out, nil
 }
 
+// misnamed is a command's error, or what is wrong with the strategy's name where no manager runs that could say so.
+func (c *strategyArgs) misnamed(err error) error {
+	if errors.Is(err, errNoManager) && c.Name != "" && !slices.Contains(recrawl.Names(), c.Name) {
+		return fmt.Errorf("%w %q: want one of %s", recrawl.ErrUnknown, c.Name, strings.Join(recrawl.Names(), ", "))
+	}
+	return err
+}
+
 // paramNames are what may be set.
 func paramNames() []string {
 	var names []string
@@ -130,13 +138,13 @@ func (c *strategySetCmd) Run(ctx context.Context, s streams) error {
 	if c.Name == "" && c.NewShare == nil && choice.Limits == nil {
 		return errors.New("name a strategy, or give --new-share, --cap, --min-interval or --weights")
 	}
-	return c.with(ctx, true, func(a *api.Client) error {
+	return c.misnamed(c.with(ctx, true, func(a *api.Client) error {
 		var i desk.Strategy
 		if err := a.Do(ctx, http.MethodPut, "/strategy", nil, choice, &i); err != nil {
 			return err
 		}
 		return showStrategy(s.out, i)
-	})
+	}))
 }
 
 type strategyTryCmd struct {
@@ -152,7 +160,7 @@ func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
 	if c.Name == "" && c.NewShare == nil {
 		return errors.New("name a strategy, or give --new-share")
 	}
-	return c.with(ctx, true, func(a *api.Client) error {
+	return c.misnamed(c.with(ctx, true, func(a *api.Client) error {
 		var t desk.Trial
 		if err := a.Do(ctx, http.MethodPost, "/strategy/try", nil, choice, &t); err != nil {
 			return err
@@ -174,7 +182,7 @@ func (c *strategyTryCmd) Run(ctx context.Context, s streams) error {
 		}
 		_, err := fmt.Fprintf(s.err, "From %d of %d channels, with room for %.1f tasks in %s. Nothing was changed.\n", t.Channels, t.Of, t.Capacity, plain.Span(t.Tick.Duration()))
 		return err
-	})
+	}))
 }
 
 func at(v []int, i int) string {

@@ -118,7 +118,7 @@ func showTrust(out io.Writer, t *desk.Trust) error {
 	}
 	fmt.Fprintf(out, "rules      %s; a peer is suspended at a score of %.4g\n", mode, t.T)
 	fmt.Fprintf(out, "arbiter    %s\n", arbiter)
-	fmt.Fprintf(out, "audits     %s of each task, %d of a newcomer's, %.2g%% of pages beside, %.3g%% of a suspect's; newcomers have %.3g%% of tasks\n", plain.Count(t.PerTask, "page"), t.PerNew, 100*t.Beside, 100*t.SuspectShare, 100*t.TrustRules.Newcomers)
+	fmt.Fprintf(out, "audits     %s of each task, %d of a newcomer's, %s%% of pages beside, %s%% of a suspect's; newcomers have %s%% of tasks\n", plain.Count(t.PerTask, "page"), t.PerNew, plain.Number(100*t.Beside), plain.Number(100*t.SuspectShare), plain.Number(100*t.TrustRules.Newcomers))
 	fmt.Fprintf(out, "peers      %d established, %s, %s, %d suspended, %d banned\n", t.Established, plain.Count(t.Newcomers, "newcomer"), plain.Count(t.Suspects, "suspect"), t.Suspended, t.Banned)
 	fmt.Fprintf(out, "judged     %s of %d deliveries; %s asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
 		plain.Count(int(t.Pages), "page"), t.Deliveries, plain.Count(int(t.Asked), "page"), 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)

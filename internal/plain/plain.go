@@ -36,6 +36,7 @@ var wordings = []struct {
 	{regexp.MustCompile(`expected "<key>=<value>" but got (".*")$`), `want NAME=VALUE, not $1`},
 	{regexp.MustCompile(`parsing time "([^"]*)" as "2006-01-02T15:04:05Z07:00": .*`), `want a time such as 2026-05-01T12:00:00Z, not "$1"`},
 	{regexp.MustCompile(`^\[?(<?[^ \]]*?)\]? must be one of (?:"",)?(.*) but got (".*")$`), `$1: want one of $2, not $3`},
+	{regexp.MustCompile(`(: want one of .*),"", not `), `$1, not `},
 	{regexp.MustCompile(`disk is full: not now: `), `the disk is full: `},
 	{regexp.MustCompile(`json: cannot unmarshal (\w+) into Go struct field \w+\.(\w+) of type (\w+)`), `$2 is a $1, and should be another kind of value ($3)`},
 }
@@ -101,17 +102,25 @@ func Mend(err error) string {
 func Usage(program string, err error) (text, help string) {
 	text, help = Error(err), program
 	var p *kong.ParseError
-	if !errors.As(err, &p) || p.Context == nil {
+	var t *twice
+	var c *kong.Context
+	switch {
+	case errors.As(err, &p):
+		c = p.Context
+	case errors.As(err, &t):
+		c = t.context
+	}
+	if c == nil {
 		return text, help + " --help"
 	}
-	node := p.Context.Selected()
+	node := c.Selected()
 	if node != nil {
 		help += " " + node.FullPath()[len(program)+1:]
 	}
 	if word, ok := strings.CutPrefix(text, "unexpected argument "); ok && (node == nil || len(node.Children) > 0) {
 		word, _, _ = strings.Cut(word, ",") // what the parser guesses is behind it
 		var meant []string
-		for _, leaf := range p.Context.Model.Leaves(true) {
+		for _, leaf := range c.Model.Leaves(true) {
 			if leaf.Name == word {
 				meant = append(meant, leaf.FullPath())
 			}
@@ -130,3 +139,31 @@ func Count(n int, what string) string {
 	}
 	return fmt.Sprint(n, " ", what)
 }
+
+// Parse parses a command line. It also refuses a flag that is there twice, since one of both would be lost; flags that take several values may be.
+func Parse(k *kong.Kong, args []string) (*kong.Context, error) {
+	c, err := k.Parse(args)
+	if err != nil {
+		return c, err
+	}
+	seen := map[*kong.Flag]bool{}
+	for _, p := range c.Path {
+		f := p.Flag
+		if f == nil || p.Resolved || f.IsCumulative() || f.IsCounter() {
+			continue
+		}
+		if seen[f] {
+			return c, &twice{f.Name, c}
+		}
+		seen[f] = true
+	}
+	return c, nil
+}
+
+// twice is a flag that is there twice.
+type twice struct {
+	flag    string
+	context *kong.Context
+}
+
+func (t *twice) Error() string { return "--" + t.flag + " is there twice: give it once" }

@@ -40,6 +40,8 @@ func TestUsage(t *testing.T) {
 			S    string
 			E    string `enum:"ask,off" default:"off"`
 			G    string `enum:",csv,list" default:""`
+			H    string `enum:"csv,list," default:""`
+			L    []string
 			M    map[string]string
 			At   time.Time
 		} `cmd:""`
@@ -56,11 +58,14 @@ func TestUsage(t *testing.T) {
 		{"--s", "--s: a value is missing behind it"},
 		{"--unheard", "unknown flag --unheard"},
 		{"--g=pdf", `--g: want one of "csv","list", not "pdf"`},
+		{"--h=pdf", `--h: want one of "csv","list", not "pdf"`},
+		{"--n=1 --n=2", "--n is there twice: give it once"},
+		{"--e=ask --l=a --l=b --m=a=1 --m=b=2 --e=off", "--e is there twice: give it once"},
 		{"--m=x", `--m: want NAME=VALUE, not "x"`},
 		{"--at=noon", `--at: want a time such as 2026-05-01T12:00:00Z, not "noon"`},
 		{"--e=on", `--e: want one of "ask","off", not "on"`},
 	} {
-		_, err := k.Parse([]string{"up", x.flag})
+		_, err := Parse(k, append([]string{"up"}, strings.Fields(x.flag)...))
 		if err == nil {
 			t.Fatalf("%s was taken", x.flag)
 		}

@@ -2,7 +2,9 @@ package plain
 
 import (
 	"fmt"
+	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -67,4 +69,17 @@ func In(now, t time.Time) string {
 		return "now"
 	}
 	return Ago(now, t)
+}
+
+// Number words a figure with about three digits, and never with an exponent.
+func Number(v float64) string {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Sprint(v)
+	}
+	after := min(max(2-int(math.Floor(math.Log10(math.Abs(v)))), 0), 6)
+	s := strconv.FormatFloat(v, 'f', after, 64)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	return s
 }

@@ -34,3 +34,12 @@ func TestAgo(t *testing.T) {
 		t.Errorf("no time is %q", got)
 	}
 }
+
+// TestNumber: three digits tell enough, and an exponent is none of people's words.
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 1: "1", 100: "100", 999.6: "1000", 1010: "1010", 1e6: "1000000", 53.64: "53.6", 2.5: "2.5", 0.5: "0.5", 0.0371: "0.0371", 0.0000001: "0", -42.35: "-42.4"} {
+		if got := Number(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}
