@@ -28,11 +28,8 @@ const maxProgram = 10_000
 func ScopeOf(rawURL string) (s Scope, seed string, err error) {
 	raw := strings.TrimSpace(rawURL)
 	if !strings.Contains(raw, "@") && !strings.Contains(raw, "://") && !startsWithScheme(raw) {
-		if host, _, _ := strings.Cut(raw, "/"); host != "" && !strings.ContainsAny(host, ".:。．｡ ") {
-			if !utf8.ValidString(host) || strings.ContainsFunc(host, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' }) {
-				return Scope{}, "", urlError(raw, "this is no host's name")
-			}
-			return Scope{}, "", urlError(raw, fmt.Sprintf("write https://%s if that is a host's name", short(host)))
+		if why := noSite(raw); why != "" {
+			return Scope{}, "", urlError(raw, why)
 		}
 		raw = "https://" + raw
 	}
@@ -56,6 +53,27 @@ func ScopeOf(rawURL string) (s Scope, seed string, err error) {
 	}
 	return s, seed, s.Validate()
 }
+
+// noSite says why text without a scheme names no site; "": it may name one. It proposes only what can be a host's name.
+func noSite(raw string) string {
+	host, rest, _ := strings.Cut(raw, "/")
+	switch {
+	case host == "" && raw != "" && !strings.HasPrefix(rest, "/"):
+		return "this is a path, and no host stands before it"
+	case host == "" || strings.ContainsAny(host, ".:。．｡ "):
+		return ""
+	case strings.EqualFold(host, "localhost"): // a name that everybody knows; whether it may be crawled, others say
+		return ""
+	case strings.HasPrefix(rest, "/") && (strings.EqualFold(host, "http") || strings.EqualFold(host, "https")):
+		return "a colon is missing behind " + host
+	case !utf8.ValidString(host) || len(host) > maxLabel || !strings.ContainsFunc(host, unicode.IsLetter) ||
+		strings.ContainsFunc(host, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' }):
+		return "this is no host's name"
+	}
+	return fmt.Sprintf("write https://%s if that is a host's name", host)
+}
+
+const maxLabel = 63 // bytes between the dots of a host's name (RFC 1035, 2.3.4)
 
 // startsWithScheme reports whether a URL has a scheme but fewer than two slashes, as in http:/example.org. Browsers read that as if it had two.
 func startsWithScheme(raw string) bool {

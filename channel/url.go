@@ -92,7 +92,7 @@ func slowCanonical(base, ref string) (string, error) {
 	u.SetPassword("")
 	port := u.Port()
 	if port == "0" {
-		return "", urlError(ref, "port 0")
+		return "", urlError(ref, "ports go from 1 to 65535")
 	}
 	authority := u.Host()
 	_, tail, _ := strings.Cut(u.Href(true), "://"+authority)
@@ -168,10 +168,24 @@ func parserSays(err error) string {
 		return "it names no host"
 	case whatwgerrors.DomainToASCII:
 		return "the DNS can have no such name"
+	case whatwgerrors.DomainInvalidCodePoint:
+		return fmt.Sprintf("no host's name can have %q in it", whatwgerrors.Description(err))
+	case whatwgerrors.PortOutOfRange:
+		return "ports go from 1 to 65535"
+	case whatwgerrors.PortInvalid:
+		return "what stands behind the colon is no port"
+	case whatwgerrors.IPv4OutOfRangePart:
+		return "each part of an IPv4 address is at most 255"
 	default:
+		if strings.Contains(string(kind), "IPv6") {
+			return "this is no IPv6 address"
+		}
+		if strings.Contains(string(kind), "IPv4") {
+			return "this is no IPv4 address, and no host's name ends with a number"
+		}
 		says := strings.ToLower(string(kind[0])) + string(kind[1:])
 		if descr := whatwgerrors.Description(err); descr != "" {
-			says += ": '" + descr + "'"
+			says += fmt.Sprintf(": %q", descr)
 		}
 		return says
 	}
@@ -193,7 +207,7 @@ func canonicalHost(h string) (string, error) {
 	}
 	for i := range len(h) {
 		if c := h[i]; !isLower(c) && !isDigit(c) && c != '-' && c != '.' && c != '_' {
-			return "", fmt.Errorf("host name with %q", c)
+			return "", fmt.Errorf("no host's name can have %q in it", string(c))
 		}
 	}
 	return h, nil

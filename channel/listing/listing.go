@@ -204,7 +204,7 @@ func Check(ch *channel.Channel) error {
 	case s.PageBytes != 0 && (s.PageBytes < minPageBytes || s.PageBytes > maxPageBytes):
 		return fmt.Errorf("%w: page_bytes %d: want 0 (2 MiB), or %d to %d", ErrLine, s.PageBytes, minPageBytes, maxPageBytes)
 	case !(s.Weight >= 0 && s.Weight <= maxWeight):
-		return fmt.Errorf("%w: weight %v: want 0 (as all) to %g", ErrLine, s.Weight, maxWeight)
+		return fmt.Errorf("%w: weight %v: want 0 (as all) to %d", ErrLine, s.Weight, int(maxWeight))
 	case s.Group < 0 || s.Group > maxGroup:
 		return fmt.Errorf("%w: group %d: want 1, the fastest, to as many as the strategy has, or 0 for the learnt one", ErrLine, s.Group)
 	case len(ch.Seeds) == 0:
@@ -240,14 +240,24 @@ func Detect(name string, head []byte) Format {
 	switch {
 	case bytes.Contains(head, []byte("<opml")):
 		return OPML
-	case bytes.Contains(head, []byte("<urlset")), bytes.Contains(head, []byte("<sitemapindex")), bytes.HasPrefix(head, []byte("<?xml")):
+	case bytes.Contains(head, []byte("<urlset")), bytes.Contains(head, []byte("<sitemapindex")), bytes.HasPrefix(head, []byte("<")):
 		return Sitemap
-	case bytes.HasPrefix(head, []byte("{")):
+	case bytes.HasPrefix(head, []byte("{")), beginsArray(head):
 		return JSON
-	case slices.Contains(columnsOf(string(first)), "url"):
+	case slices.Contains(columnsOf(string(first)), "url"), slices.Contains(strings.FieldsFunc(strings.ToLower(string(first)), betweenColumns), "url"):
 		return CSV
 	}
 	return List
+}
+
+// betweenColumns are what other programs than ours may separate columns with.
+func betweenColumns(r rune) bool { return r == ';' || r == '\t' }
+
+// beginsArray tells the beginning of a JSON array from an IPv6 address in brackets.
+func beginsArray(head []byte) bool {
+	rest, ok := bytes.CutPrefix(head, []byte("["))
+	rest = bytes.TrimLeft(rest, " \t\r\n")
+	return ok && (len(rest) == 0 || strings.IndexByte(`{"]`, rest[0]) >= 0)
 }
 
 func columnsOf(header string) []string {
@@ -272,7 +282,7 @@ func Read(r io.Reader, f Format, now time.Time) (iter.Seq[channel.Line], error) 
 	case OPML:
 		return readOPML(r, now), nil
 	}
-	return nil, fmt.Errorf("%w %q: want one of %v", ErrFormat, f, Formats())
+	return nil, fmt.Errorf("%w %q: lists are read as csv, jsonl, list, sitemap or opml", ErrFormat, f)
 }
 
 // AllOrNothing passes lines on up to the first bad one. From then on it only collects the bad lines, up to MaxBad,

@@ -48,6 +48,7 @@ func TestReads(t *testing.T) {
 		{"sitemap", Sitemap, "<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n<url><loc>https://a.example/1</loc></url>\n<url><loc>https://a.example/2</loc></url>\n<url><loc>https://b.example/</loc></url></urlset>", "2 https://a.example|4 https://b.example"},
 		{"sitemap index", Sitemap, "<sitemapindex><sitemap><loc>https://a.example/1.xml</loc></sitemap></sitemapindex>", "1!"},
 		{"sitemap torn", Sitemap, "<urlset><url><loc>https://a.example/1</l", "1!"},
+		{"opml in latin 1", OPML, "<?xml version='1.0' encoding='ISO-8859-1'?><opml><body><outline text='caf\xe9' htmlUrl='https://a.example/'/></body></opml>", "1 https://a.example"},
 		{"opml", OPML, "<opml><body><outline text='f'>\n<outline htmlUrl='https://a.example/' xmlUrl='https://a.example/feed'/></outline></body></opml>", "2 https://a.example"},
 	}
 	for _, tt := range tests {
@@ -118,7 +119,7 @@ func TestRoundTrip(t *testing.T) {
 
 func TestDetect(t *testing.T) {
 	for head, want := range map[string]Format{
-		"url,weight\n": CSV, "{\"url\":1}": JSON, "https://x/": List, "<?xml version='1.0'?><urlset>": Sitemap, "<?xml version='1.0'?><opml>": OPML, "\xef\xbb\xbfURL\n": CSV,
+		"url,weight\n": CSV, "{\"url\":1}": JSON, "https://x/": List, "<?xml version='1.0'?><urlset>": Sitemap, "<?xml version='1.0'?><opml>": OPML, "[\n{\"url\":1}]": JSON, "[2606:2800::1]\n": List, "<!DOCTYPE html>": Sitemap, "\xef\xbb\xbfURL\n": CSV,
 	} {
 		if got := Detect("", []byte(head)); got != want {
 			t.Errorf("%q: %s, want %s", head, got, want)
@@ -178,5 +179,39 @@ func TestNoText(t *testing.T) {
 		if l.Err != nil {
 			t.Errorf("a list with a letter of an older encoding: %v", l.Err)
 		}
+	}
+}
+
+// TestWhyBadLine: what is wrong with a line or a whole file is said once, in words that need no knowledge of Go.
+func TestWhyBadLine(t *testing.T) {
+	for _, c := range []struct{ text, why string }{
+		{`{"url":5}`, "url: want a text in quotes, not number"},
+		{`{"url":"https://a.example/","weight":"x"}`, "weight: want a number, not string"},
+		{`{"url":"https://a.example/","pages":1.5}`, "pages: want a whole number, not 1.5"},
+		{`{"url":"https://a.example/","text_only":"yes"}`, "text_only: want true or false, not string"},
+		{`{"url":"https://a.example/","filters":"x"}`, "filters: want a list, not string"},
+		{`{"url":"https://a.example/","wieght":1}`, `no field "wieght": there are id, url, host, dirs, seeds, filters, exclude, depth, order, pages, page_bytes, weight, text_only, group, state, reason`},
+		{`{"url":"https://a.example/","weight":1,"Weight":2}`, `"Weight" is there twice`},
+		{`{"url":"https://a.example/"`, "this is no JSON: it breaks off"},
+		{`[{"url":"https://a.example/"}]`, "this is a JSON array: write one object a line, without brackets around them and commas between"},
+		{"[\n{\"url\":\"https://a.example/\"},\n]", "this is a JSON array: write one object a line, without brackets around them and commas between"},
+		{"url,weight,url\na.example,1,b.example\n", "the header line names the column url twice"},
+		{"<!DOCTYPE html>\n<html><a href='https://a.example/'>", "this is a page of the Web, and no list: a list is CSV, JSON lines, URLs, a sitemap or OPML"},
+		{"url;weight\na.example;1\n", `the header line "url;weight" has no commas: columns are separated by commas`},
+		{"url\tweight\na.example\t1\n", `the header line "url\tweight" has no commas: columns are separated by commas`},
+		{"url,weight\na.example,x\n", `weight: want a number, not "x"`},
+		{"url,pages\na.example,1.5\n", `pages: want a whole number, not "1.5"`},
+		{"url,text_only\na.example,yes\n", `text_only: want true or false, not "yes"`},
+		{"https://a.example/ https://b.example/\n", `"https://a.example/ https://b.example/" is more than one word: write one URL a line, and %20 for a space in it`},
+		{"https://a.example/\thttps://b.example/\n", `"https://a.example/\thttps://b.example/" is more than one word: write one URL a line, and %20 for a space in it`},
+		{"<urlset></urlset>", "no <loc> in it: is it a sitemap?"},
+	} {
+		got := read(t, c.text, Detect("", []byte(c.text)))
+		if len(got) != 1 || got[0].Err == nil || got[0].Err.Error() != ErrLine.Error()+": "+c.why {
+			t.Errorf("%s: %v", c.text, got)
+		}
+	}
+	if got := read(t, "<urlset><url><loc>foo bar</loc></url></urlset>", Sitemap); len(got) != 1 { // what is wrong is the one address
+		t.Errorf("a sitemap with one bad address: %v", got)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/csv"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/net/html/charset"
 
 	"shoal/channel"
 	"shoal/channel/sitemap"
@@ -73,7 +74,11 @@ func readList(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 			if cut := strings.IndexAny(s, " \t"); cut > 0 && strings.HasPrefix(strings.TrimSpace(s[cut:]), "#") {
 				s = s[:cut]
 			}
-			stopped = !yield(line(n, &Record{URL: s}, now))
+			l := line(n, &Record{URL: s}, now)
+			if l.Err == nil && strings.ContainsAny(s, " \t") { // else the second URL would be a part of the first one's path
+				l = channel.Line{N: n, Err: fmt.Errorf("%w: %.120q is more than one word: write one URL a line, and %%20 for a space in it", ErrLine, s)}
+			}
+			stopped = !yield(l)
 			return !stopped
 		})
 		if err != nil && !stopped {
@@ -82,10 +87,19 @@ func readList(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 	}
 }
 
+// errArray is said of a whole file, once, as errBinary is.
+var errArray = fmt.Errorf("%w: this is a JSON array: write one object a line, without brackets around them and commas between", ErrLine)
+
 func readJSON(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 	return func(yield func(channel.Line) bool) {
-		stopped := false
+		stopped, first := false, true
 		n, err := scanLines(r, func(n int, b []byte) bool {
+			if first && beginsArray(bytes.TrimSpace(b)) {
+				stopped = true
+				yield(channel.Line{N: n, Err: errArray})
+				return false
+			}
+			first = false
 			var rec Record
 			l := channel.Line{N: n}
 			if err := Decode(b, &rec); err != nil {
@@ -100,19 +114,6 @@ func readJSON(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 			yield(channel.Line{N: n, Err: err})
 		}
 	}
-}
-
-// Decode decodes one JSON object into v. It refuses fields that v does not have, because they are probably misspelt.
-func Decode(b []byte, v any) error {
-	d := json.NewDecoder(strings.NewReader(string(b)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("%w: %w", ErrLine, err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w: more than one JSON value", ErrLine)
-	}
-	return nil
 }
 
 // columns are the columns of a CSV file and how they are read and written. A cell holds a list with one item per
@@ -152,6 +153,17 @@ var columns = []struct {
 	{"exclude", texts(func(r *Record) *[]string { return &r.Exclude }), joined(func(r *Record) []string { return r.Exclude })},
 	{"seeds", texts(func(r *Record) *[]string { return &r.Seeds }), joined(func(r *Record) []string { return r.Seeds })},
 	{"reason", func(r *Record, s string) error { r.Reason = s; return nil }, func(r *Record) string { return r.Reason }},
+}
+
+// wantedIn words what a column holds that does not take every text.
+func wantedIn(column string) string {
+	switch column {
+	case "weight":
+		return "a number"
+	case "text_only":
+		return "true or false"
+	}
+	return "a whole number"
 }
 
 func texts(at func(*Record) *[]string) func(*Record, string) error {
@@ -204,8 +216,16 @@ func readCSV(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 					at[i] = k
 				}
 			}
+			if at[i] >= 0 && slices.Contains(at[:i], at[i]) {
+				yield(channel.Line{N: 1, Err: fmt.Errorf("%w: the header line names the column %s twice", ErrLine, name)})
+				return
+			}
 			if at[i] < 0 {
-				yield(channel.Line{N: 1, Err: fmt.Errorf("%w: no such column %q; there are %s", ErrLine, name, columnNames())})
+				why := fmt.Errorf("%w: no such column %.120q; there are %s", ErrLine, name, columnNames())
+				if strings.ContainsAny(name, ";\t") {
+					why = fmt.Errorf("%w: the header line %.120q has no commas: columns are separated by commas", ErrLine, name)
+				}
+				yield(channel.Line{N: 1, Err: why})
 				return
 			}
 		}
@@ -245,7 +265,7 @@ func csvLine(n int, cells []string, at []int, now time.Time) channel.Line {
 			continue
 		}
 		if err := columns[at[i]].read(&rec, cell); err != nil {
-			return channel.Line{N: n, Err: fmt.Errorf("%w: %s %.40q cannot be read", ErrLine, columns[at[i]].name, cell)}
+			return channel.Line{N: n, Err: fmt.Errorf("%w: %s: want %s, not %.40q", ErrLine, columns[at[i]].name, wantedIn(columns[at[i]].name), cell)}
 		}
 	}
 	return line(n, &rec, now)
@@ -263,6 +283,7 @@ func columnNames() string {
 func readOPML(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 	return func(yield func(channel.Line) bool) {
 		d := xml.NewDecoder(io.LimitReader(r, maxXML))
+		d.CharsetReader = charset.NewReaderLabel
 		for {
 			t, err := d.Token()
 			n, _ := d.InputPos()
@@ -343,10 +364,11 @@ func readSitemap(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 		}
 		sites := map[string]*site{}
 		var order []string
-		var torn bool
+		var torn, bad bool
 		for e := range doc.Entries(&torn) {
 			u, err := channel.Canonical(e.URL)
 			if err != nil {
+				bad = true
 				if !yield(channel.Line{N: e.Line, Err: err}) {
 					return
 				}
@@ -373,8 +395,18 @@ func readSitemap(r io.Reader, now time.Time) iter.Seq[channel.Line] {
 				return
 			}
 		}
-		if len(order) == 0 {
+		switch {
+		case len(order) > 0 || bad:
+		case isHTML(text):
+			fail(1, "this is a page of the Web, and no list: a list is CSV, JSON lines, URLs, a sitemap or OPML")
+		default:
 			fail(1, "no <loc> in it: is it a sitemap?")
 		}
 	}
+}
+
+// isHTML reports whether a text begins as pages of the Web do.
+func isHTML(text []byte) bool {
+	head := bytes.ToLower(bytes.TrimSpace(text[:min(len(text), 1024)]))
+	return bytes.HasPrefix(head, []byte("<!doctype html")) || bytes.HasPrefix(head, []byte("<html"))
 }

@@ -21,7 +21,7 @@ func ParseSites(urls []string) ([]channel.Channel, error) {
 	for _, u := range urls {
 		scope, seed, err := channel.ScopeOf(u)
 		if err != nil {
-			return nil, fmt.Errorf("%q cannot be crawled: %w; write a URL such as https://example.org/news/", u, err)
+			return nil, advised(err)
 		}
 		chs = append(chs, channel.Channel{Scope: scope, Seeds: []string{seed}})
 	}
@@ -109,14 +109,22 @@ func (d *Desk) checked(lines iter.Seq[channel.Line]) iter.Seq[channel.Line] {
 		for l := range lines {
 			if l.Err == nil {
 				l.Err = d.check(&l.Channel)
-			} else if errors.Is(l.Err, channel.ErrURL) && !strings.Contains(l.Err.Error(), "write ") {
-				l.Err = fmt.Errorf("%w; write a URL such as https://example.org/news/", l.Err)
+			} else {
+				l.Err = advised(l.Err)
 			}
 			if !yield(l) {
 				return
 			}
 		}
 	}
+}
+
+// advised is an error of an address that says how to write one, once.
+func advised(err error) error {
+	if errors.Is(err, channel.ErrURL) && !strings.Contains(err.Error(), "write ") {
+		return fmt.Errorf("%w; write a URL such as https://example.org/news/", err)
+	}
+	return err
 }
 
 // check refuses a channel that this network's peers cannot crawl, or whose settings mean nothing here.
