@@ -4,13 +4,17 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -52,12 +56,12 @@ func Handler(cfg Config) (http.Handler, error) {
 	}
 	s.doc = doc
 	for _, r := range table {
-		if r.serve != nil {
-			mux.HandleFunc(r.method+" "+Prefix+r.path, s.wrap(r))
+		switch {
+		case r.serve != nil:
+			mux.HandleFunc(r.method+" "+Prefix+r.path, s.asked(r, s.wrap(r)))
+		case cfg.Archive != nil:
+			mux.HandleFunc(r.method+" "+Prefix+r.path, s.asked(r, http.StripPrefix(Prefix+"/archive", cfg.Archive).ServeHTTP))
 		}
-	}
-	if cfg.Archive != nil {
-		mux.Handle(Prefix+"/archive/", http.StripPrefix(Prefix+"/archive", cfg.Archive))
 	}
 	mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) { s.stray(w, r, mux) })
 	return mux, nil
@@ -122,6 +126,41 @@ func (s *server) wrap(rt route) http.HandlerFunc {
 	}
 }
 
+// asked refuses a query that the route does not know, or that says a thing twice: it is probably misspelt, and what was meant would not be done.
+func (s *server) asked(rt route, next http.HandlerFunc) http.HandlerFunc {
+	kinds := map[string]string{}
+	var names []string
+	for _, p := range rt.params {
+		kinds[p.name], names = p.kind, append(names, p.name)
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		query, err := url.ParseQuery(r.URL.RawQuery)
+		if err != nil {
+			s.fail(w, fmt.Errorf("%w: the part behind the question mark cannot be read: %w", errAsk, err))
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(query)) {
+			v := query[name]
+			kind, ok := kinds[name]
+			switch {
+			case !ok && len(names) == 0:
+				err = fmt.Errorf("%w: no parameter %.40q: there is none here", errAsk, name)
+			case !ok:
+				err = fmt.Errorf("%w: no parameter %.40q: there are %s", errAsk, name, strings.Join(names, ", "))
+			case len(v) > 1:
+				err = fmt.Errorf("%w: parameter %s is there twice", errAsk, name)
+			case kind == flagKind && v[0] != "" && v[0] != "0" && v[0] != "1":
+				err = fmt.Errorf("%w: %s=%.20q: want 1 for yes, or 0 for no", errAsk, name, v[0])
+			}
+			if err != nil {
+				s.fail(w, err)
+				return
+			}
+		}
+		next(w, r)
+	}
+}
+
 // streamed says that the answer is written already.
 type streamed struct{}
 
@@ -166,7 +205,27 @@ func body(r *http.Request, v any) error {
 		return nil
 	}
 	if err := listing.Decode(raw, v); err != nil {
+		return fmt.Errorf("%w: %s", errAsk, strings.TrimPrefix(err.Error(), listing.ErrLine.Error()+": ")) // there are no lines
+	}
+	return nil
+}
+
+// changes reads a body that must name something.
+func changes(r *http.Request, v any) error {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(raw))
+	if err := body(r, v); err != nil {
+		return err
+	}
+	var named map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &named); err != nil && len(bytes.TrimSpace(raw)) > 0 {
 		return fmt.Errorf("%w: %w", errAsk, err)
+	}
+	if len(named) == 0 {
+		return fmt.Errorf("%w: nothing to change is named", errAsk)
 	}
 	return nil
 }

@@ -221,3 +221,75 @@ func TestStray(t *testing.T) {
 		}
 	}
 }
+
+// TestMisspeltAsks: what a request has that the interface does not know is refused, and in words that need no knowledge of Go. What was meant would not be
+// done; a compaction with a misspelt dry would forget.
+func TestMisspeltAsks(t *testing.T) {
+	h := served(t)
+	for _, x := range []struct{ method, path, body, says string }{
+		{"GET", "/channels?stat=failing", "", `no parameter "stat": there are q, state, sort, from, n`},
+		{"GET", "/channels?n=1&n=2", "", "parameter n is there twice"},
+		{"GET", "/hosts?blocked=yes", "", `blocked="yes": want 1 for yes, or 0 for no`},
+		{"GET", "/peers?x=1", "", `no parameter "x": there is none here`},
+		{"GET", "/channels?q=%zz", "", "cannot be read"},
+		{"POST", "/archive/compact?dry=true", "", `dry="true": want 1 for yes, or 0 for no`},
+		{"POST", "/archive/compact?dryrun=1", "", `no parameter "dryrun": there are captures, age, feed, share, dry`},
+		{"PATCH", "/channels/1", "", "nothing to change is named"},
+		{"PATCH", "/channels/1", "{}", "nothing to change is named"},
+		{"PATCH", "/channels/1", "null", "nothing to change is named"},
+		{"PATCH", "/channels/1", `{"weight":"x"}`, "weight: want a number, not string"},
+		{"PATCH", "/channels/1", `{"weight":1,"weight":2}`, `"weight" is there twice`},
+		{"PATCH", "/channels/1", `[]`, "this is a JSON array: want an object"},
+		{"PUT", "/strategy", `{"limits":{"cap":"2"}}`, "limits.cap: want a number, not string"},
+		{"PUT", "/strategy", `{}`, "nothing to change is named"},
+		{"POST", "/hosts/block", `{"hosts":"x"}`, `no field "hosts": there are host, why, unknown`},
+		{"POST", "/peers/invite", `{"uses":-1}`, "uses: want a whole number from 0 on, not -1"},
+		{"POST", "/channels/import", "", "the list names no site"},
+		{"POST", "/channels/import", "# nothing yet\n", "the list names no site"},
+		{"POST", "/channels/import", "<opml><body></body></opml>", "the list names no site"},
+	} {
+		r := httptest.NewRequest(x.method, "http://localhost"+Prefix+x.path, strings.NewReader(x.body))
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		var p Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusBadRequest || !strings.Contains(p.Error, x.says) || strings.Contains(p.Error, "Go ") || strings.Contains(p.Error, "bad line") {
+			t.Errorf("%s %s %s: %d %s, want %s", x.method, x.path, x.body, w.Code, w.Body, x.says)
+		}
+	}
+}
+
+// served is an interface before a database with one channel, and an archive that takes everything.
+func served(t *testing.T) http.Handler {
+	t.Helper()
+	cfg := badgerdb.Default(t.TempDir())
+	cfg.MinFree = 0
+	db, err := badgerdb.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	d, err := desk.Open(t.Context(), desk.Config{Store: db, Archive: &noFiles{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Add(t.Context(), []string{"https://a.example/"}); err != nil {
+		t.Fatal(err)
+	}
+	h, err := Handler(Config{Desk: d, Archive: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestSchemaOfEmbedded: the document names fields as they are asked for.
+func TestSchemaOfEmbedded(t *testing.T) {
+	b, err := json.Marshal(schema(reflect.TypeFor[ProfileAsk](), 0))
+	if err != nil || strings.Contains(string(b), "Profile") || !strings.Contains(string(b), `"nickname"`) {
+		t.Errorf("%s, %v", b, err)
+	}
+}

@@ -56,7 +56,7 @@ func (s *server) importList(_ http.ResponseWriter, r *http.Request) (any, error)
 		switch {
 		case len(head) > 0:
 		case errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("%w: the list is empty", errAsk)
+			return nil, errEmpty
 		default:
 			return nil, fmt.Errorf("%w: the list cannot be read: %w", errAsk, err)
 		}
@@ -83,6 +83,9 @@ func (s *server) importList(_ http.ResponseWriter, r *http.Request) (any, error)
 		}
 		return nil, err
 	}
+	if done.Added+done.Duplicates == 0 {
+		return nil, errEmpty
+	}
 	out := Imported{Added: done.Added, Duplicates: done.Duplicates, Blocked: done.Blocked, Refused: []Taken{}, New: []Taken{}}
 	there := map[int]bool{}
 	for _, d := range done.Refused {
@@ -101,6 +104,9 @@ func (s *server) importList(_ http.ResponseWriter, r *http.Request) (any, error)
 	}
 	return out, nil
 }
+
+// errEmpty is an import that asks for nothing.
+var errEmpty = fmt.Errorf("%w: nothing was imported: the list names no site", errAsk)
 
 // mostNamed is how many new channels of an import are named.
 const mostNamed = 100
@@ -170,7 +176,7 @@ func (s *server) edit(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	rec := listing.Of(&ch)
-	if err := body(r, &rec); err != nil {
+	if err := changes(r, &rec); err != nil {
 		return nil, err
 	}
 	if rec.ID != id {

@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"time"
@@ -26,14 +27,17 @@ type route struct {
 
 type param struct{ name, what, kind string }
 
+// flagKind is the kind of a parameter that is 1 or 0.
+const flagKind = "flag"
+
 // routes is the whole interface.
 func (s *server) routes() []route {
 	q := param{"q", "part of the host's name", "string"}
 	format := param{"format", "csv, jsonl, list, sitemap or opml", "string"}
 	by := param{"deliverer", "only what this peer or account has delivered; or the deliverer that captures name", "string"}
-	verified := param{"verified", "1: only what another account, in another network, saw alike", "integer"}
-	everything := param{"all", "1: what was withdrawn, too; and tell when a version is verified", "integer"}
-	unseen := param{"without_visitors", "1: leave out pages that show the address of the volunteer who fetched them", "integer"}
+	verified := param{"verified", "1: only what another account, in another network, saw alike", flagKind}
+	everything := param{"all", "1: what was withdrawn, too; and tell when a version is verified", flagKind}
+	unseen := param{"without_visitors", "1: leave out pages that show the address of the volunteer who fetched them", flagKind}
 	return append(append(s.trustRoutes(), s.releaseRoutes()...), []route{
 		{method: "GET", path: "/overview", what: "The state of the whole system.", out: desk.Overview{}, serve: s.overview},
 		{method: "GET", path: "/managers", what: "The managers that share the network, this one first; none if there is no other.", out: Managers{}, serve: s.managers},
@@ -48,7 +52,7 @@ func (s *server) routes() []route {
 		{method: "POST", path: "/channels/{id}/resume", what: "Go on with it.", serve: s.pause(false)},
 		{method: "GET", path: "/channels/{id}/split", what: "Directories that could become channels of their own, by what was seen.", out: Proposal{}, serve: s.proposeSplit},
 		{method: "POST", path: "/channels/{id}/split", what: "Make them channels of their own.", in: Split{}, out: SplitDone{}, serve: s.split},
-		{method: "GET", path: "/hosts", what: "Web hosts of which anything is known.", params: []param{q, {"blocked", "1: blocked ones only", "integer"}, {"n", "at most so many", "integer"}}, out: Hosts{}, serve: s.hosts},
+		{method: "GET", path: "/hosts", what: "Web hosts of which anything is known.", params: []param{q, {"blocked", "1: blocked ones only", flagKind}, {"n", "at most so many", "integer"}}, out: Hosts{}, serve: s.hosts},
 		{method: "POST", path: "/hosts/block", what: "Crawl nothing on a host any more.", in: HostAsk{}, serve: s.block},
 		{method: "POST", path: "/hosts/reset", what: "Forget what reports have told of a host: waits, where it is, why it is blocked.", in: HostAsk{}, out: HostsReset{}, serve: s.resetHost},
 		{method: "POST", path: "/hosts/unblock", what: "Crawl it again.", in: HostAsk{}, serve: s.unblock},
@@ -73,13 +77,13 @@ func (s *server) routes() []route {
 		{method: "POST", path: "/migrate", what: "Move channels and archive to servers, or back to the data folder, while the manager runs; it pauses at the end.", in: desk.MoveAsk{}, serve: s.migrate},
 		{method: "GET", path: "/migrate", what: "How far that is, or what came of it.", out: desk.Move{}, serve: s.migration},
 		{method: "GET", path: "/openapi.json", what: "This document.", media: "application/json", serve: s.openapi},
-		{method: "GET", path: "/archive/changes", what: "The change feed, a JSON object a line; the next cursor is in the header Shoal-Cursor.", params: []param{{"cursor", "where to go on", "string"}, {"limit", "at most so many", "integer"}, {"wait", "wait so long for the first one, as 30s", "string"}, {"text", "1: with text and links", "integer"}, {"body", "1: with the page", "integer"}, by, unseen, verified, everything}, media: "application/x-ndjson"},
+		{method: "GET", path: "/archive/changes", what: "The change feed, a JSON object a line; the next cursor is in the header Shoal-Cursor.", params: []param{{"cursor", "where to go on", "string"}, {"limit", "at most so many", "integer"}, {"wait", "wait so long for the first one, as 30s", "string"}, {"text", "1: with text and links", flagKind}, {"body", "1: with the page", flagKind}, by, unseen, verified, everything}, media: "application/x-ndjson"},
 		{method: "GET", path: "/archive/page", what: "A stored page.", params: []param{{"url", "its URL", "string"}, {"at", "as it was then", "string"}}, media: "application/octet-stream"},
-		{method: "GET", path: "/archive/export", what: "What changed since a cursor.", params: []param{{"since", "cursor", "string"}, {"format", "warc, json or text", "string"}, {"limit", "at most so many", "integer"}, by, unseen, verified, everything}, media: "application/octet-stream"},
-		{method: "GET", path: "/archive/cdx", what: "The index as CDXJ.", params: []param{{"url", "URL", "string"}, {"prefix", "1: all that begin with it", "integer"}, {"limit", "at most so many", "integer"}, {"keys", "webrecorder, or surt as pywb has them", "string"}, by, unseen, verified, everything}, media: "text/x-cdxj"},
+		{method: "GET", path: "/archive/export", what: "What changed since a cursor.", params: []param{{"since", "cursor", "string"}, {"format", "warc, json or text", "string"}, {"limit", "at most so many", "integer"}, {"body", "1: with the page", flagKind}, by, unseen, verified, everything}, media: "application/octet-stream"},
+		{method: "GET", path: "/archive/cdx", what: "The index as CDXJ.", params: []param{{"url", "URL", "string"}, {"prefix", "1: all that begin with it", flagKind}, {"limit", "at most so many", "integer"}, {"keys", "webrecorder, or surt as pywb has them", "string"}, by, unseen, verified, everything}, media: "text/x-cdxj"},
 		{method: "GET", path: "/archive/stats", what: "What the archive holds.", out: archive.Stats{}},
 		{method: "POST", path: "/archive/verify", what: "Read every record, check digests and index; a JSON object a line, the last one with what was found.", media: "application/x-ndjson"},
-		{method: "POST", path: "/archive/compact", what: "Forget old versions and give their bytes back.", params: []param{{"captures", "versions of a page to keep", "integer"}, {"age", "forget older ones, as 8760h", "string"}, {"feed", "forget older changes of the feed", "string"}, {"share", "rewrite files of which less is needed", "number"}}, out: archive.Tidied{}},
+		{method: "POST", path: "/archive/compact", what: "Forget old versions and give their bytes back.", params: []param{{"captures", "versions of a page to keep", "integer"}, {"age", "forget older ones, as 8760h", "string"}, {"feed", "forget older changes of the feed", "string"}, {"share", "rewrite files of which less is needed", "number"}, {"dry", "1: only count what would be forgotten", flagKind}}, out: archive.Tidied{}},
 	}...)
 }
 
@@ -92,7 +96,11 @@ func document(table []route) ([]byte, error) {
 		op := object{"summary": r.what, "responses": object{"200": answerOf(r), "default": object{"description": "What went wrong, and what to do.", "content": jsonOf(Problem{})}}}
 		params := []object{}
 		for _, p := range r.params {
-			params = append(params, object{"name": p.name, "in": "query", "description": p.what, "schema": object{"type": p.kind}})
+			kind := object{"type": p.kind}
+			if p.kind == flagKind {
+				kind = object{"type": "integer", "enum": []int{0, 1}}
+			}
+			params = append(params, object{"name": p.name, "in": "query", "description": p.what, "schema": kind})
 		}
 		if strings.Contains(r.path, "{id}") {
 			params = append(params, object{"name": "id", "in": "path", "required": true, "description": "the channel's number", "schema": object{"type": "integer"}})
@@ -164,6 +172,10 @@ func schema(t reflect.Type, depth int) object {
 			f := t.Field(i)
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if !f.IsExported() || name == "-" {
+				continue
+			}
+			if name == "" && f.Anonymous && f.Type.Kind() == reflect.Struct { // its fields stand beside the others
+				maps.Copy(props, schema(f.Type, depth)["properties"].(object))
 				continue
 			}
 			if name == "" {

@@ -200,7 +200,7 @@ func (s *server) strategy(_ http.ResponseWriter, r *http.Request) (any, error) {
 
 func (s *server) setStrategy(_ http.ResponseWriter, r *http.Request) (any, error) {
 	var ask desk.StrategyAsk
-	if err := body(r, &ask); err != nil {
+	if err := changes(r, &ask); err != nil {
 		return nil, err
 	}
 	return s.cfg.Desk.SetStrategy(r.Context(), ask)

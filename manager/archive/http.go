@@ -51,7 +51,7 @@ func (a *Archive) Handler() http.Handler {
 	return m
 }
 
-// refuse answers an error as text.
+// refuse answers an error, as JSON like the rest of the operator's interface.
 func refuse(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError
 	switch {
@@ -64,7 +64,10 @@ func refuse(w http.ResponseWriter, err error) {
 	case errors.Is(err, ErrClosed):
 		code = http.StatusServiceUnavailable
 	}
-	http.Error(w, err.Error(), code)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()}) // the client may be gone
 }
 
 // filterOf reads which captures or changes are wanted.

@@ -72,17 +72,15 @@ func (a *Archive) serveCompact(w http.ResponseWriter, r *http.Request) {
 // tidying reads the parameters of POST /compact.
 func tidying(r *http.Request) (keep Retention, share float64, err error) {
 	q, share := r.URL.Query(), DefaultShare
-	read := func(name string, into func(string) error) {
-		if s := q.Get(name); s != "" {
-			if e := into(s); e != nil {
-				err = errors.Join(err, fmt.Errorf("%w: %s=%.20q: %w", errParam, name, s, e))
-			}
+	read := func(name, want string, into func(string) error) {
+		if s := q.Get(name); s != "" && into(s) != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %s=%.20q: want %s", errParam, name, s, want))
 		}
 	}
-	read("captures", func(s string) (err error) { keep.Captures, err = strconv.Atoi(s); return err })
-	read("age", func(s string) (err error) { keep.Age, err = time.ParseDuration(s); return err })
-	read("feed", func(s string) (err error) { keep.Feed, err = time.ParseDuration(s); return err })
-	read("share", func(s string) (err error) { share, err = strconv.ParseFloat(s, 64); return err })
+	read("captures", "a whole number", func(s string) (err error) { keep.Captures, err = strconv.Atoi(s); return err })
+	read("age", "a time with its unit, as 8760h", func(s string) (err error) { keep.Age, err = time.ParseDuration(s); return err })
+	read("feed", "a time with its unit, as 720h", func(s string) (err error) { keep.Feed, err = time.ParseDuration(s); return err })
+	read("share", "a number from 0 to 1", func(s string) (err error) { share, err = strconv.ParseFloat(s, 64); return err })
 	if bad := keep.Validate(); bad != nil {
 		err = errors.Join(err, fmt.Errorf("%w: %w", errParam, bad))
 	}

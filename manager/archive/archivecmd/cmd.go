@@ -198,15 +198,14 @@ func (s *Source) ask(ctx context.Context, method, path string, body io.Reader) (
 	switch r.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return nil, fmt.Errorf("the manager at %s wants a token: give --token, or --data with the folder that has one", s.manager())
-	case http.StatusNotFound:
-		if strings.Contains(string(why), "archive:") {
-			return nil, fmt.Errorf("%w: %s", archive.ErrNotFound, strings.TrimSpace(string(why)))
-		}
 	}
 	var said struct {
 		Error string `json:"error"`
 	}
 	if json.Unmarshal(why, &said) == nil && said.Error != "" {
+		if r.StatusCode == http.StatusNotFound && strings.Contains(said.Error, archive.ErrNotFound.Error()) {
+			return nil, fmt.Errorf("%w: %s", archive.ErrNotFound, said.Error)
+		}
 		return nil, fmt.Errorf("the manager at %s says: %s", s.manager(), said.Error)
 	}
 	return nil, errors.Join(fmt.Errorf("the manager at %s says: %s: %s", s.manager(), r.Status, strings.TrimSpace(string(why))), err)
