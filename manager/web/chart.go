@@ -223,14 +223,14 @@ func lineValues(history []desk.Point, value func(desk.Point) []float64) [][]floa
 
 func number(v float64) string {
 	switch {
-	case v >= 1e6:
-		return fmt.Sprintf("%.3gM", v/1e6)
+	case v >= 999_500: // what is rounded to a million
+		return plain.Number(v/1e6) + "M"
 	case v >= 10_000:
-		return fmt.Sprintf("%.3gk", v/1e3)
-	case v == math.Trunc(v):
-		return fmt.Sprintf("%.0f", v)
+		return plain.Number(v/1e3) + "k"
+	case v >= 999.5:
+		return count(int64(math.Round(v)))
 	}
-	return fmt.Sprintf("%.3g", v)
+	return plain.Number(v)
 }
 
 // swarm draws the peers in the plane of their coordinates' first two dimensions.

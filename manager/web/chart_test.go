@@ -30,3 +30,12 @@ func TestCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestFiguresOfCharts: no figure at an axis, a pointer or a screen reader has an exponent.
+func TestFiguresOfCharts(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 6: "6", 53.64: "53.6", 625.4: "625", 999.7: "1\u202f000", 1014: "1\u202f014", 9999: "9\u202f999", 12_340: "12.3k", 999_900: "1M", 2.5e9: "2500M"} {
+		if got := number(v); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+}

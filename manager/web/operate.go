@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"shoal/channel"
+	"shoal/internal/plain"
 	"shoal/manager/desk"
 )
 
@@ -52,6 +54,14 @@ func (s *server) operate(word string, next func(http.ResponseWriter, *http.Reque
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := r.ParseForm(); err != nil {
+			var big *http.MaxBytesError
+			if errors.As(err, &big) {
+				err = fmt.Errorf("the form holds more than %d kB: give a long list to shoal channel import", maxForm/1000)
+			}
+			s.refused(w, r, err)
+			return
+		}
 		at, err := next(w, r)
 		if err != nil {
 			s.refused(w, r, err)
@@ -78,14 +88,8 @@ func (s *server) refused(w http.ResponseWriter, r *http.Request, err error) {
 	s.render(w, "refused", d)
 }
 
-// plainly is an error without the names of packages in front.
-func plainly(err error) string {
-	text := err.Error()
-	for _, room := range []string{"manager: ", "channel: ", "recrawl: ", "badgerdb: "} {
-		text = strings.ReplaceAll(text, room, "")
-	}
-	return text
-}
+// plainly is an error as people read it, without characters that the page does not show.
+func plainly(err error) string { return plain.Error(err) }
 
 func channelPage(id channel.ID) string { return fmt.Sprintf("/channel/%d", id) }
 
@@ -153,9 +157,6 @@ func (s *server) split(_ http.ResponseWriter, r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := r.ParseForm(); err != nil {
-		return "", err
-	}
 	dirs := slices.Concat(r.PostForm["dir"], strings.Fields(r.PostFormValue("more")))
 	if len(dirs) == 0 {
 		return "", fmt.Errorf("no directory was chosen")
@@ -182,6 +183,9 @@ func (s *server) unblock(_ http.ResponseWriter, r *http.Request) (string, error)
 }
 
 func (s *server) strategy(_ http.ResponseWriter, r *http.Request) (string, error) {
+	if r.PostFormValue("name") == "" {
+		return "", errors.New("no strategy was chosen")
+	}
 	_, err := s.cfg.Desk.SetStrategy(r.Context(), desk.StrategyAsk{Name: r.PostFormValue("name")})
 	return "/strategy", err
 }

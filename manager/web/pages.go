@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"shoal/internal/plain"
 	"shoal/manager/desk"
@@ -80,9 +81,17 @@ func (s *server) render(w http.ResponseWriter, name string, data any) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if _, err := w.Write(b.Bytes()); err != nil {
+	if _, err := w.Write(bytes.Map(visible, b.Bytes())); err != nil {
 		s.cfg.Log.Debug("page not sent", "err", err)
 	}
+}
+
+// visible puts a sign in place of characters that steer instead of being shown: names, reasons and URLs come from volunteers and from the Web.
+func visible(r rune) rune {
+	if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {
+		return unicode.ReplacementChar
+	}
+	return r
 }
 
 // channels fills the list of channels in.
