@@ -7,6 +7,7 @@
 package robots
 
 import (
+	"regexp"
 	"sort"
 	"strconv"
 	"strings"
@@ -112,7 +113,7 @@ func Parse(body []byte, token string) *Rules {
 func sitemapsIn(value string, n int) (urls []string) {
 	words := strings.Fields(value)
 	for i, w := range words {
-		if len(words) > 1 {
+		if w = strings.Trim(w, `"'<>`); len(words) > 1 {
 			w = strings.Trim(w, ",;")
 		}
 		whole := len(w) > 7 && strings.EqualFold(w[:7], "http://") || len(w) > 8 && strings.EqualFold(w[:8], "https://")
@@ -123,30 +124,40 @@ func sitemapsIn(value string, n int) (urls []string) {
 	return urls
 }
 
-// delay reads the value of Crawl-delay: seconds, perhaps in quotes, with a unit or a word behind them ("10s", "2,5 seconds", "1 minute"). It
-// refuses values that no host can mean.
+// delay reads the value of Crawl-delay: seconds, perhaps in quotes or brackets, with words before them, and with a unit or words behind them ("10s",
+// "2,5 seconds", "1 minute"). It refuses values that no host can mean.
 func delay(value string) (time.Duration, bool) {
-	value = strings.ToLower(strings.Trim(value, " \t\"'=:;"))
-	end := strings.IndexFunc(value, func(c rune) bool { return (c < '0' || c > '9') && c != '.' && c != ',' })
-	if end < 0 {
-		end = len(value)
+	value = strings.ToLower(value)
+	from := strings.IndexAny(value, "0123456789")
+	if from < 0 {
+		return 0, false
 	}
-	seconds, err := strconv.ParseFloat(strings.Replace(strings.TrimRight(value[:end], ".,"), ",", ".", 1), 64)
+	if from > 0 && value[from-1] == '.' {
+		from--
+	}
+	if from > 0 && (value[from-1] == '-' || isLetter(value[from-1])) {
+		return 0, false
+	}
+	number := number.FindString(value[from:])
+	seconds, err := strconv.ParseFloat(strings.Replace(strings.TrimRight(number, ".,"), ",", ".", 1), 64)
 	if err != nil || !(seconds < maxSeconds) {
 		return 0, false
 	}
-	switch unit := strings.TrimLeft(value[end:], " \t"); {
+	switch unit := strings.TrimLeft(value[from+len(number):], " \t"); {
 	case strings.HasPrefix(unit, "ms"), strings.HasPrefix(unit, "milli"):
 		seconds /= 1000
 	case strings.HasPrefix(unit, "m"):
 		seconds *= 60
 	case strings.HasPrefix(unit, "h"):
 		seconds *= 3600
-	case end < len(value) && isLetter(value[end]) && value[end] != 's': // "1e300"
-		return 0, false
+	case strings.HasPrefix(unit, "d"):
+		seconds *= 24 * 3600
 	}
 	return time.Duration(min(seconds, MaxDelay.Seconds()) * float64(time.Second)), true
 }
+
+// number is a number as people write it.
+var number = regexp.MustCompile(`^[0-9.,]+(e[+-]?[0-9]+)?`)
 
 const maxSeconds = 1e6 // a Crawl-delay of more is a mistake
 

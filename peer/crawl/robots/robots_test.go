@@ -1,9 +1,11 @@
 package robots
 
 import (
+	"encoding/binary"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf16"
 )
 
 // vectors holds every rule of RFC 9309 that decides a URL: a file, and URLs with "+" (may be fetched) or "-" before them.
@@ -117,6 +119,18 @@ func TestDelayAndSitemaps(t *testing.T) {
 		{"User-agent: *\nCrawl-delay: 0.1 min", 6 * time.Second, 0},
 		{"User-agent: *\nCrawl-delay: 1h", MaxDelay, 0},
 		{"User-agent: *\nCrawl-delay: 1.2.3", 0, 0},
+		{"User-agent: *\nCrawl-delay: +7", 7 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: (7)", 7 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: at least 7.5 please", 7500 * time.Millisecond, 0},
+		{"User-agent: *\nCrawl-delay: 7x", 7 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: 7e0", 7 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay: 1 day", MaxDelay, 0},
+		{"User-agent: *\nCrawl-delay: 3-7", 3 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay=7", 7 * time.Second, 0},
+		{"User-agent: *\nCrawl-delay = 7 seconds", 7 * time.Second, 0},
+		{"User-agent *\nCrawl-delay 7 seconds", 7 * time.Second, 0},
+		{"User-agent:\u00a0*\nCrawl-delay:\u00a07", 7 * time.Second, 0},
+		{"Sitemap: \"http://h/s\"\nSitemap: <http://h/t>", 0, 2},
 		{"User-agent: *\nCrawl_delay: 9\nCrawl delay: 8", 8 * time.Second, 0},
 	} {
 		r := Parse([]byte(c.file), "shoal")
@@ -152,6 +166,37 @@ func TestBrokenLinesSpoilNothing(t *testing.T) {
 		r := Parse([]byte(c.file), "Shoal")
 		if r.CrawlDelay != c.delay || len(r.Sitemaps) != 1 || r.Sitemaps[0] != "http://h/s.xml" {
 			t.Errorf("%s: delay %v, sitemaps %q; want %v and one", c.name, r.CrawlDelay, r.Sitemaps, c.delay)
+		}
+	}
+}
+
+// TestKeysAsTheyAreMet: keys may be longer than they should be, and lack their colon, as in Google's parser. Marks and NULs that editors leave
+// cost no line.
+func TestKeysAsTheyAreMet(t *testing.T) {
+	const file = "User-agent: *\nDisallow: /a\nCrawl-delay: 7\nSitemap: http://h/s"
+	wide := func(mark string, order binary.AppendByteOrder) string {
+		b := []byte(mark)
+		for _, c := range utf16.Encode([]rune(file)) {
+			b = order.AppendUint16(b, c)
+		}
+		return string(b)
+	}
+	for name, file := range map[string]string{
+		"longer keys":                    "User-agents: *\nDisallowed: /a\nCrawl-delays: 7\nSitemap_index: http://h/s",
+		"misspelt":                       "useragent: *\ndissalow: /a\nCrawlDelay: 7\nsite-map: http://h/s",
+		"a colon in the path alone":      "User-agent: *\nDisallow /a:b\nDisallow: /a$\nCrawl-delay 7\nSitemap http://h/s",
+		"two byte order marks":           mark + mark + file,
+		"a byte order mark in the file":  "User-agent: shoals\nDisallow: /\n" + mark + file,
+		"NULs in keys":                   strings.ReplaceAll(file, ": ", "\x00: "),
+		"NULs behind values":             strings.ReplaceAll(file, "\n", "\x00x\n"),
+		"UTF-16, the lower octet first":  wide("\xff\xfe", binary.LittleEndian),
+		"UTF-16, the higher octet first": wide("\xfe\xff", binary.BigEndian),
+		"UTF-16 without a mark":          wide("", binary.LittleEndian),
+		"the other one without a mark":   wide("", binary.BigEndian),
+	} {
+		r := Parse([]byte(file), "Shoal")
+		if r.Allowed("/a") || r.Allowed("/a:b") || !r.Allowed("/b") || r.CrawlDelay != 7*time.Second || len(r.Sitemaps) != 1 || r.Sitemaps[0] != "http://h/s" {
+			t.Errorf("%s: /a %v, /a:b %v, /b %v, delay %v, sitemaps %q", name, r.Allowed("/a"), r.Allowed("/a:b"), r.Allowed("/b"), r.CrawlDelay, r.Sitemaps)
 		}
 	}
 }
