@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // body gives the body of a response whose header was parsed apart from it. Its end is where the header says: net/http has read that.
@@ -15,13 +16,34 @@ func (l *line) body(resp *http.Response) io.ReadCloser {
 	switch {
 	case resp.Body == http.NoBody:
 		return resp.Body
-	case len(resp.TransferEncoding) > 0:
+	case len(resp.TransferEncoding) > 0, !resp.ProtoAtLeast(1, 1) && saysChunked(l.head) && l.beginsChunk():
 		return io.NopCloser(&chunks{r: l.br})
 	case resp.ContentLength >= 0:
 		return io.NopCloser(&sized{l.br, resp.ContentLength})
 	}
 	return io.NopCloser(l.br)
 }
+
+// saysChunked reports whether a tidy header says that the body is chunked. net/http does not look at that in HTTP/1.0.
+func saysChunked(head []byte) bool {
+	i := indexFold(head, "\r\ntransfer-encoding: ")
+	return i >= 0 && indexFold(head[i:], ": chunked\r\n") == len("\r\ntransfer-encoding")
+}
+
+// beginsChunk reports whether a body begins with the line of a chunk's size: in HTTP/1.0 the body may be chunked, as its header says, or may not.
+func (l *line) beginsChunk() bool {
+	for n := 1; ; n++ {
+		text, err := l.br.Peek(n)
+		if err != nil || n > maxSizeDigits {
+			return false
+		}
+		if size := chunkSize(text); len(size) < n {
+			return len(size) > 0 && strings.IndexByte("\r\n; \t", text[n-1]) >= 0
+		}
+	}
+}
+
+const maxSizeDigits = 16
 
 // sized reads a body of a known length.
 type sized struct {
@@ -42,7 +64,7 @@ func (s *sized) Read(b []byte) (int, error) {
 
 // Bounds of a chunked body.
 const (
-	maxChunkLine = 4 << 10  // octets of the line with a chunk's size
+	maxChunkLine = 16 << 10 // octets of the line with a chunk's size, as in browsers
 	maxTrailer   = 64 << 10 // octets of the fields after the last chunk
 	maxOverhead  = 16 << 10 // octets of lines beyond what honest chunks have
 	fairOverhead = 16       // octets of a line that are no overhead
@@ -90,10 +112,9 @@ func (c *chunks) next() error {
 		return err
 	}
 	length := int64(len(text))
-	size, _, _ := bytes.Cut(text, []byte(";"))
-	n, err := strconv.ParseUint(string(bytes.Trim(size, " \t")), 16, 62)
+	n, err := strconv.ParseUint(string(chunkSize(text)), 16, 62)
 	if err != nil {
-		return fmt.Errorf("%w: a chunk's size is %.20q", errChunks, size)
+		return fmt.Errorf("%w: a chunk's size is %.20q", errChunks, text)
 	}
 	c.begun, c.left = true, int64(n)
 	if n == 0 {
@@ -105,6 +126,19 @@ func (c *chunks) next() error {
 		return fmt.Errorf("%w: it is little but sizes", errChunks)
 	}
 	return nil
+}
+
+// chunkSize gives the digits that a chunk's first line begins with; nil: none. An extension may follow, or whatever else is no letter or digit.
+func chunkSize(text []byte) []byte {
+	text = bytes.TrimLeft(text, " \t")
+	n := 0
+	for n < len(text) && (text[n] >= '0' && text[n] <= '9' || text[n]|0x20 >= 'a' && text[n]|0x20 <= 'f') {
+		n++
+	}
+	if n < len(text) && isLetter(text[n]) {
+		return nil
+	}
+	return text[:n]
 }
 
 // line reads a line without its end.

@@ -113,7 +113,6 @@ func (l *line) hangUp() {
 const (
 	idleCheck  = 100 * time.Millisecond // a connection that was idle for longer is checked before it is used
 	aliveCheck = time.Millisecond       // how long the check takes
-	maxInterim = 5                      // interim responses to one request
 	parserSize = 4 << 10                // bytes of a header that are parsed at once
 )
 
@@ -161,10 +160,12 @@ func (l *line) answer() (resp *http.Response, first time.Time, err error) {
 		return nil, first, err
 	}
 	first = time.Now()
-	for range maxInterim {
-		if err = l.readHead(); err != nil {
+	for octets := 0; octets <= MaxHeader; {
+		n, err := l.readHead()
+		if err != nil {
 			return nil, first, err
 		}
+		octets += n
 		if l.head, err = tidyHeader(l.head[:0], l.raw); err != nil {
 			return nil, first, err
 		}
@@ -177,7 +178,7 @@ func (l *line) answer() (resp *http.Response, first time.Time, err error) {
 			return resp, first, nil
 		}
 	}
-	return nil, first, fmt.Errorf("crawl: malformed: more than %d interim responses", maxInterim)
+	return nil, first, errors.New("crawl: malformed: interim responses without end")
 }
 
 // appendRequest appends a GET of a canonical URL for HTTP/1.1. A canonical path is encoded as browsers encode it.

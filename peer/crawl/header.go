@@ -3,6 +3,7 @@ package crawl
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,22 +15,22 @@ import (
 )
 
 // readHead reads the header of a response, up to the empty line that ends it, into l.raw. Lines may end in LF alone, and empty ones may
-// come before it.
-func (l *line) readHead() error {
+// come before it. It gives the number of octets read.
+func (l *line) readHead() (n int, err error) {
 	l.raw = l.raw[:0]
 	for from := 0; ; from = len(l.raw) {
 		for {
 			part, err := l.br.ReadSlice('\n')
 			l.raw = append(l.raw, part...)
-			switch {
-			case len(l.raw) > MaxHeader:
-				return errHeader
+			switch n += len(part); {
+			case n > MaxHeader:
+				return n, errHeader
 			case errors.Is(err, bufio.ErrBufferFull): // the line goes on
 				continue
 			case err == io.EOF:
-				return io.ErrUnexpectedEOF
+				return n, io.ErrUnexpectedEOF
 			case err != nil:
-				return err
+				return n, err
 			}
 			break
 		}
@@ -37,20 +38,60 @@ func (l *line) readHead() error {
 			continue
 		}
 		if from > 0 {
-			return nil
+			return n, nil
 		}
 		l.raw = l.raw[:0] // it came before the status line
 	}
+}
+
+// framing collects the fields that say where a body ends.
+type framing struct {
+	lengths, codings []string
+	at               [][2]int // where they are in the header
+}
+
+// note notes the field that a header ends with, and tells whether it is one of them.
+func (f *framing) note(out []byte, from int) bool {
+	name, value, _ := bytes.Cut(out[from:len(out)-len("\r\n")], []byte(": "))
+	switch {
+	case equalFold(name, "content-length"):
+		f.lengths = append(f.lengths, string(value))
+	case equalFold(name, "transfer-encoding"):
+		f.codings = append(f.codings, string(value))
+	default:
+		return false
+	}
+	f.at = append(f.at, [2]int{from, len(out)})
+	return true
+}
+
+// plain reports whether they stand there in a form that the parser takes.
+func (f *framing) plain() bool {
+	switch {
+	case len(f.at) == 0:
+		return true
+	case len(f.at) > 1:
+		return false
+	case len(f.codings) == 1:
+		return strings.EqualFold(f.codings[0], "chunked")
+	}
+	return isNumber(f.lengths[0])
 }
 
 // tidyHeader appends a header as HTTP has it, for net/http's parser and for readers of the archive, which refuse much that browsers, curl and wget
 // read. Every line ends in CRLF. A folded field becomes one line. What is no field goes: warnings of a program, a second status line. Control
 // characters become spaces. The fields that say where the body ends are brought to one form, or left out if they say nothing.
 func tidyHeader(out, raw []byte) ([]byte, error) {
-	var lengths, codings []string
-	var framing [][2]int          // where their fields are in out
-	started, open := false, false // the status line has come; the last line was a field that may go on
-	for line := range bytes.SplitSeq(raw, []byte("\n")) {
+	var ends framing
+	field := -1 // where the last line's field begins, which may go on in the next; -1: that line was none
+	note := func() {
+		if field >= 0 {
+			ends.note(out, field)
+		}
+		field = -1
+	}
+	started := false // the status line has come
+	for line := range bytes.SplitSeq(raw[strayOctets(raw):], []byte("\n")) {
 		folded := len(line) > 0 && (line[0] == ' ' || line[0] == '\t')
 		line = bytes.Trim(line, " \t\r")
 		switch {
@@ -60,38 +101,43 @@ func tidyHeader(out, raw []byte) ([]byte, error) {
 			out, started = appendLine(out, statusLine(line)), true
 			continue
 		case folded:
-			if open {
-				out = appendLine(append(out[:len(out)-len("\r\n")], ' '), line)
+			if field >= 0 {
+				out = out[:len(out)-len("\r\n")]
+				if !bytes.HasSuffix(out, []byte(" ")) {
+					out = append(out, ' ')
+				}
+				out = appendLine(out, line)
 			}
 			continue
 		}
+		note()
 		name, value, ok := bytes.Cut(line, []byte(":"))
 		name, value = bytes.TrimRight(name, " \t"), bytes.TrimLeft(value, " \t")
-		if open = ok && httpguts.ValidHeaderFieldName(string(name)); !open {
+		if !ok || !httpguts.ValidHeaderFieldName(string(name)) {
 			continue
 		}
-		from := len(out)
+		field = len(out)
 		out = appendLine(append(append(out, name...), ": "...), value)
-		switch {
-		case equalFold(name, "content-length"):
-			lengths = append(lengths, string(value))
-		case equalFold(name, "transfer-encoding"):
-			codings = append(codings, string(value))
-		default:
-			continue
+		if len(value) > 0 && ends.note(out, field) { // what is folded behind a length is none of it
+			field = -1
 		}
-		framing, open = append(framing, [2]int{from, len(out)}), false
 	}
-	if len(framing) > 1 || len(codings) == 1 && !strings.EqualFold(codings[0], "chunked") || len(lengths) == 1 && !isNumber(lengths[0]) {
-		for _, f := range slices.Backward(framing) {
+	note()
+	if !ends.plain() {
+		for _, f := range slices.Backward(ends.at) {
 			out = slices.Delete(out, f[0], f[1])
 		}
 		var err error
-		if out, err = appendFraming(out, strings.Join(lengths, ","), strings.Join(codings, ",")); err != nil {
+		if out, err = appendFraming(out, strings.Join(ends.lengths, ","), strings.Join(ends.codings, ",")); err != nil {
 			return nil, err
 		}
 	}
 	return append(out, "\r\n"...), nil
+}
+
+// strayOctets is how much stands before the "HTTP" of a status line, as a program's byte order mark. Browsers pass over four octets.
+func strayOctets(raw []byte) int {
+	return max(0, indexFold(raw[:min(len(raw), 4+len("http"))], "http"))
 }
 
 // isNumber reports whether a length is one.
@@ -111,25 +157,46 @@ func appendLine(out, line []byte) []byte {
 	return append(out, "\r\n"...)
 }
 
-// statusLine corrects a status line as "http/1.1  200 OK" and "HTTP/1 200". Others it leaves to the parser.
+// statusLine corrects a status line as "http/1.1  200 OK", "HTTP/1 200", "HTTP 200" and "HTTP/1.1 200OK". Others it leaves to the parser.
 func statusLine(line []byte) []byte {
 	words := bytes.Fields(line)
-	if len(words) < 2 || len(words[0]) < len("HTTP/1") || !equalFold(words[0][:len("HTTP/")], "http/") {
+	if len(words) < 2 || len(words[0]) < len("HTTP") || !equalFold(words[0][:len("HTTP")], "http") {
 		return line
 	}
-	version := string(words[0][len("HTTP/"):])
-	if !strings.Contains(version, ".") {
-		version += ".0"
+	version, ok := plainVersion(string(words[0][len("HTTP"):]))
+	digits := 0
+	for digits < len(words[1]) && words[1][digits] >= '0' && words[1][digits] <= '9' {
+		digits++
 	}
-	status := fmt.Sprintf("HTTP/%s %s", version, words[1])
-	if bytes.HasPrefix(line, []byte(status)) {
+	if !ok || digits != len("200") {
 		return line
 	}
-	return bytes.TrimRight(fmt.Appendf(nil, "%s %s", status, bytes.Join(words[2:], []byte(" "))), " ")
+	status := fmt.Sprintf("HTTP/%s %s", version, words[1][:digits])
+	if rest, same := bytes.CutPrefix(line, []byte(status)); same && (len(rest) == 0 || rest[0] == ' ') {
+		return line
+	}
+	if words[1] = words[1][digits:]; len(words[1]) == 0 {
+		words = words[1:]
+	}
+	return bytes.TrimRight(fmt.Appendf(nil, "%s %s", status, bytes.Join(words[1:], []byte(" "))), " ")
 }
 
+// plainVersion brings what follows the "HTTP" of a status line to the form "1.1". A version that is not there, or only half, is taken for the
+// oldest.
+func plainVersion(said string) (version string, ok bool) {
+	said = strings.TrimPrefix(said, "/")
+	if strings.Trim(said, "0123456789.") != "" || strings.Count(said, ".") > 1 {
+		return "", false
+	}
+	major, minor, _ := strings.Cut(said, ".")
+	return cmp.Or(major, "1")[:1] + "." + cmp.Or(minor, "0")[:1], true
+}
+
+// compressions are the transfer codings that change a body. Nobody asks for them, and the parser refuses them.
+var compressions = map[string]bool{"gzip": true, "x-gzip": true, "deflate": true, "compress": true, "x-compress": true}
+
 // appendFraming appends Content-Length or Transfer-Encoding. As in browsers a length that is no number says nothing, and the body ends with the
-// connection. Two lengths that differ are an error.
+// connection, and a transfer coding that is none ("binary", "utf-8") says nothing. Two lengths that differ are an error.
 func appendFraming(out []byte, lengths, codings string) ([]byte, error) {
 	length := int64(-1)
 	for said := range strings.SplitSeq(lengths, ",") {
@@ -145,7 +212,7 @@ func appendFraming(out []byte, lengths, codings string) ([]byte, error) {
 	var known []string
 	for coding := range strings.SplitSeq(codings, ",") {
 		coding = strings.ToLower(strings.TrimSpace(coding))
-		if again := len(known) > 0 && known[len(known)-1] == coding; httpguts.ValidHeaderFieldName(coding) && coding != "identity" && !again {
+		if again := len(known) > 0 && known[len(known)-1] == coding; (coding == "chunked" || compressions[coding]) && !again {
 			known = append(known, coding)
 		}
 	}

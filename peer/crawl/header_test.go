@@ -92,6 +92,13 @@ func TestHeadersAsTheyAreMet(t *testing.T) {
 		{"a short version", "HTTP/1 200 OK||", body, "HTTP/1.0 200 OK||"},
 		{"a status line in its own way", "http/1.1\t 200  All  right|" + length + "||", body, "HTTP/1.1 200 All right|" + length + "||"},
 		{"empty lines first", "||" + ok + "|" + length + "||", body, ok + "|" + length + "||"},
+		{"no space behind the status", "HTTP/1.1 200OK|" + length + "||", body, "HTTP/1.1 200 OK|" + length + "||"},
+		{"a mark behind the status", "HTTP/1.1 200: OK|" + length + "||", body, "HTTP/1.1 200 : OK|" + length + "||"},
+		{"no version", "HTTP 200 OK||", body, "HTTP/1.0 200 OK||"},
+		{"half a version", "HTTP/1. 200 OK||", body, "HTTP/1.0 200 OK||"},
+		{"a long version", "HTTP/1.10 200 OK|" + length + "||", body, "HTTP/1.1 200 OK|" + length + "||"},
+		{"a byte order mark", "\xef\xbb\xbf" + ok + "|" + length + "||", body, ok + "|" + length + "||"},
+		{"a stray line", "x|" + ok + "|" + length + "||", body, ok + "|" + length + "||"},
 		{"two status lines", ok + "|" + ok + "|" + length + "||", body, ok + "|" + length + "||"},
 		{"a program's warning", ok + "|<br />|<b>Warning</b>: headers|X-A: b|" + length + "||", body, ok + "|X-A: b|" + length + "||"},
 		{"names that are none", ok + "|: x|X(A): b|X-\xe9: c| d|X-A : e|" + length + "||", body, ok + "|X-A: e|" + length + "||"},
@@ -105,6 +112,14 @@ func TestHeadersAsTheyAreMet(t *testing.T) {
 		{"an empty length", ok + "|Content-Length:|X-A: b||", body, ok + "|X-A: b||"},
 		{"a length below nothing", ok + "|Content-Length: -1|X-A: b||", body, ok + "|X-A: b||"},
 		{"a coding that does nothing", ok + "|Transfer-Encoding: identity|X-A: b||", body, ok + "|X-A: b||"},
+		{"a coding that is none", ok + "|Transfer-Encoding: binary|" + length + "||", body, ok + "|" + length + "||"},
+		{"a coding that is none, and chunks", ok + "|Transfer-Encoding: binary, chunked||", chunked("\r\n"), ok + "|Transfer-Encoding: chunked||"},
+		{"a folded length", fmt.Sprintf(ok+"|Content-Length:| %d|X-A: b||", len(body)), body, ok + "|" + length + "|X-A: b||"},
+		{"chunks by a folded field", ok + "|Transfer-Encoding:|\tchunked||", chunked("\r\n"), ok + "|Transfer-Encoding: chunked||"},
+		{"chunks in HTTP/1.0", "HTTP/1.0 200 OK|Transfer-Encoding: chunked||", chunked("\r\n"), "HTTP/1.0 200 OK|Transfer-Encoding: chunked||"},
+		{"no chunks in HTTP/1.0", "HTTP/1.0 200 OK|Transfer-Encoding: chunked||", body, "HTTP/1.0 200 OK|Transfer-Encoding: chunked||"},
+		{"words behind a chunk's size", ok + "|Transfer-Encoding: chunked||", strings.ReplaceAll(chunked("\r\n"), ";x=y", " x"), ok + "|Transfer-Encoding: chunked||"},
+		{"a long extension of a chunk", ok + "|Transfer-Encoding: chunked||", strings.ReplaceAll(chunked("\r\n"), ";x=y", ";"+strings.Repeat("x", 10_000)), ok + "|Transfer-Encoding: chunked||"},
 		{"chunks", ok + "|Transfer-Encoding: Chunked||", chunked("\r\n"), ok + "|Transfer-Encoding: Chunked||"},
 		{"chunks with LF alone", ok + "\nTransfer-Encoding: chunked\n\n", chunked("\n"), ok + "|Transfer-Encoding: chunked||"},
 		{"chunked twice", ok + "|Transfer-Encoding: chunked|Transfer-Encoding: chunked||", chunked("\r\n"), ok + "|Transfer-Encoding: chunked||"},
@@ -123,6 +138,9 @@ func TestHeadersAsTheyAreMet(t *testing.T) {
 		header = strings.Replace(header, "\r\r\n\r\r\n", "\r\r\nConnection: close\r\r\n\r\r\n", 1)
 		cfg, s := rawSite(t, map[string]string{"/": header + c.sent})
 		run(t, cfg)
+		if len(s.pages()) == 0 {
+			t.Errorf("%s: no page", c.name)
+		}
 		for _, p := range s.pages() {
 			if p.URL != "http://site.test/" {
 				continue
@@ -132,6 +150,22 @@ func TestHeadersAsTheyAreMet(t *testing.T) {
 				t.Errorf("%s: body %q, error %q, truncated %v\nheader %q\n  want %q", c.name, p.Body, p.Error, p.Truncated, got, c.archived)
 			}
 		}
+	}
+}
+
+// TestManyInterimResponses: a host may say often that it still works. All that it says before its answer has the bound of one header.
+func TestManyInterimResponses(t *testing.T) {
+	const interim, page = "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage"
+	for n, kind := range map[int]string{5: "", 100: "", MaxHeader: "malformed"} {
+		cfg, s := rawSite(t, map[string]string{"/": strings.Repeat(interim, n) + page})
+		r := run(t, cfg)
+		if p := s.pages(); len(p) != 1 || kind == "" && string(p[0].Body) != "page" || kind != "" && r.Errors[kind] == 0 {
+			t.Errorf("%d of them: %+v, errors %v", n, p, r.Errors)
+		}
+	}
+	cfg, _ := rawSite(t, map[string]string{"/": strings.Repeat("\r\n", MaxHeader) + page})
+	if r := run(t, cfg); r.Errors["header-too-large"] == 0 {
+		t.Errorf("empty lines without end: errors %v", r.Errors)
 	}
 }
 
@@ -145,6 +179,7 @@ func TestBodiesThatDoNotEnd(t *testing.T) {
 		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n":                                     "cut-off",
 		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsomething\r\n":                                "broken-chunks",
 		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n-1\r\n\r\n":                           "broken-chunks",
+		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n0x4\r\nmore\r\n":                      "broken-chunks",
 		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n\r\n\r\n":                             "broken-chunks",
 		head + "Transfer-Encoding: chunked\r\n\r\n4\r\nsome\r\n8" + strings.Repeat("0", 20) + "\r\n": "broken-chunks",
 	} {
