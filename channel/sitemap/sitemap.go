@@ -29,6 +29,9 @@ type Entry struct {
 	Changed string // when it changed last, as written; "": the document does not say
 	Index   bool   // the URL is of a sitemap
 	Line    int    // where it stands, from 1
+
+	// Base are the values of xml:base around the URL, the outermost first: what a relative URL is relative to, and they to each other.
+	Base []string
 }
 
 // Document is a text that has been recognised.
@@ -84,10 +87,16 @@ func (d *Document) Entries(torn *bool) iter.Seq[Entry] {
 	return func(func(Entry) bool) {}
 }
 
+// lines goes through a list. Its lines end in LF, CR or both.
 func (d *Document) lines(yield func(Entry) bool) {
-	n := 0
-	for line := range bytes.Lines(d.text) {
-		n++
+	for n, rest := 1, d.text; len(rest) > 0; n++ {
+		line := rest
+		if i := bytes.IndexAny(rest, "\r\n"); i >= 0 {
+			line, rest = rest[:i], bytes.TrimPrefix(rest[i:], []byte("\r"))
+			rest = bytes.TrimPrefix(rest, []byte("\n"))
+		} else {
+			rest = nil
+		}
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && !yield(Entry{URL: string(line), Line: n}) {
 			return
 		}
@@ -101,6 +110,7 @@ func (d *Document) locations(yield func(Entry) bool, torn *bool) {
 	var next Entry // that waits for its lastmod
 	lastmod := ""  // that waits for its loc
 	index := d.Kind == Index
+	var foreign []byte // an element of another vocabulary that has no prefix; its content is passed over
 	flush := func() bool {
 		e := next
 		next = Entry{}
@@ -112,8 +122,11 @@ func (d *Document) locations(yield func(Entry) bool, torn *bool) {
 			flush()
 			return
 		case closed:
+			if len(foreign) > 0 && bytes.EqualFold(s.local, foreign) {
+				foreign = nil
+			}
 			if is(s.local, "url") || is(s.local, "sitemap") {
-				lastmod = ""
+				lastmod, foreign = "", nil
 				if !flush() {
 					return
 				}
@@ -127,11 +140,14 @@ func (d *Document) locations(yield func(Entry) bool, torn *bool) {
 		switch {
 		case is(s.local, "url"), is(s.local, "sitemap"):
 			group.set(&s)
-			lastmod, index = "", is(s.local, "sitemap")
+			lastmod, index, foreign = "", is(s.local, "sitemap"), nil
 			if !flush() {
 				return
 			}
+		case len(foreign) > 0:
 		case s.empty || !root.has(&s) && !group.has(&s): // another vocabulary's: <image:loc>
+		case s.namesOther():
+			foreign = s.local
 		case is(s.local, "loc"):
 			line := s.line()
 			text, whole := s.content()
@@ -158,6 +174,12 @@ func (d *Document) locations(yield func(Entry) bool, torn *bool) {
 	}
 }
 
+// namesOther reports whether a tag without a prefix says that it and what it holds is of a vocabulary for pictures, films or news.
+func (s *scanner) namesOther() bool {
+	name, said := s.attribute("xmlns")
+	return said && len(s.prefix) == 0 && strings.Contains(name, "schemas/sitemap-")
+}
+
 // links goes through a feed. The links of an entry have its time, wherever that stands in it.
 func (d *Document) links(yield func(Entry) bool, torn *bool) {
 	s := scanner{text: d.text}
@@ -165,6 +187,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 	var waiting []Entry
 	changed, rank := "", len(times)
 	inside, permanent := false, Entry{} // an entry; its guid, which is its link where it has no other (RSS 2.0)
+	var ofFeed, ofEntry []string        // values of xml:base
 	flush := func() bool {
 		if len(waiting) == 0 && permanent.URL != "" {
 			waiting = append(waiting, permanent)
@@ -191,13 +214,19 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 			if !flush() {
 				return
 			}
-			inside = kind == opened
+			if inside, ofEntry = kind == opened, ofFeed; inside {
+				ofEntry = s.withBase(ofFeed)
+			}
 			continue
 		}
 		if kind != opened {
 			continue
 		}
 		root.first(&s)
+		if !inside && kindOf(s.local) == Feed || is(s.local, "channel") {
+			ofFeed = s.withBase(ofFeed)
+			ofEntry = ofFeed
+		}
 		ours := root.has(&s) || group.has(&s)
 		if ours && inside && is(s.local, "guid") {
 			line := s.line()
@@ -209,7 +238,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 			continue
 		}
 		if is(s.local, "link") && (ours || inside && is(s.prefix, "atom")) && s.leads() {
-			line := s.line()
+			line, base := s.line(), s.withBase(ofEntry)
 			text, atom := s.attribute("href")
 			if !atom && !s.empty {
 				var whole bool
@@ -220,7 +249,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 				}
 			}
 			if text != "" {
-				waiting = append(waiting, Entry{URL: text, Line: line})
+				waiting = append(waiting, Entry{URL: text, Line: line, Base: base})
 			}
 			continue
 		}
@@ -233,6 +262,19 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 		}
 	}
 }
+
+// withBase adds the xml:base of a tag to those around it.
+func (s *scanner) withBase(around []string) []string {
+	if !bytes.Contains(s.attributes, []byte(":base")) || len(around) >= maxBases {
+		return around
+	}
+	if base, _ := s.attribute("xml:base"); base != "" {
+		return append(around[:len(around):len(around)], base)
+	}
+	return around
+}
+
+const maxBases = 4 // of a feed, a channel in it, an entry and a link
 
 // leads reports whether a link leads to a page, by what it says of itself: not to a sound or film that an entry brings along, and not to where programs edit it or
 // learn of changes.

@@ -38,6 +38,7 @@ func TestAsTheyAreMet(t *testing.T) {
 		{"prefixes of entries only", `<urlset xmlns:ns0="x"><ns0:url><ns0:loc>/a</ns0:loc></ns0:url></urlset>`, "/a"},
 		{"a prefix of the root only", `<ns0:sitemapindex><sitemap><loc>/1.xml</loc></sitemap></ns0:sitemapindex>`, "[/1.xml]"},
 		{"other vocabularies", `<urlset><url><loc>/a</loc><image:image><image:loc>/i.png</image:loc></image:image><video:video><video:player_loc>/v</video:player_loc></video:video><news:lastmod>1999</news:lastmod></url></urlset>`, "/a"},
+		{"another vocabulary without a prefix", `<urlset><url><image xmlns="http://www.google.com/schemas/sitemap-image/1.1"><loc>/i.png</loc></image><loc>/a</loc></url><url><video xmlns="http://www.google.com/schemas/sitemap-video/1.1"><loc>/v</loc></url><url><loc>/b</loc></url></urlset>`, "/a /b"},
 		{"names in capitals", `<URLSET><URL><LOC>/a</LOC><LastMod>2026</LASTMOD></URL></URLSET>`, "/a@2026"},
 		{"space in tags", "<urlset >\n<url\n><loc\t>/a</loc ><lastmod >2026</ lastmod></url>< url >< loc > /b </ loc ></url></urlset>", "/a@2026 /b"},
 		{"attributes", `<urlset><url id="1>2"><loc x='</loc>'>/a</loc></url></urlset>`, "/a"},
@@ -53,6 +54,7 @@ func TestAsTheyAreMet(t *testing.T) {
 		{"a doctype", `<!DOCTYPE urlset [<!ENTITY e "x">]><urlset><url><loc>/a&e;</loc></url></urlset>`, "/a&e;"},
 		{"open entries", `<urlset><url><loc>/a<lastmod>2026</lastmod><url><loc>/b</url><loc>/c`, "/a@2026 /b"},
 		{"a URL on each line", "http://h/a\r\n\n http://h/b \n# no\n", "http://h/a http://h/b"},
+		{"lines that end in CR", "\xef\xbb\xbfhttp://h/a\rhttp://h/b\r\r\nhttp://h/d", "http://h/a http://h/b http://h/d"},
 		{"an HTML page", `<!DOCTYPE html><html><head><title>404</title></head><loc>/no</loc></html>`, ""},
 		{"nothing", "", ""},
 		{"RSS", `<rss><channel><link>/</link><item><link>/a?x&amp;y</link><pubDate>Mon</pubDate></item><item><pubDate>Tue</pubDate><link><![CDATA[/b]]></link></item></channel></rss>`, "/ /a?x&y@Mon /b@Tue"},
@@ -96,6 +98,23 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
+// TestBases: relative URLs of a feed are relative to what xml:base says around them.
+func TestBases(t *testing.T) {
+	for text, want := range map[string]string{
+		`<feed xml:base="http://h/f/"><link href="s"/><entry xml:base="e/"><link xml:base="l/" href="a"/><link href="b"/></entry><entry><link href="c"/></entry></feed>`: "s [http://h/f/] a [http://h/f/ e/ l/] b [http://h/f/ e/] c [http://h/f/]",
+		`<rss xml:base="/r/"><channel xml:base='c/'><item><link>a</link></item></channel></rss>`:                                                                         "a [/r/ c/]",
+		`<rss><channel><item xml:base='i/'><link>a</link></item><item><link>b</link></item></channel></rss>`:                                                             "a [i/] b []",
+	} {
+		var got []string
+		for e := range Open([]byte(text), "").Entries(nil) {
+			got = append(got, e.URL, fmt.Sprint(e.Base))
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%s: %s, want %s", text, s, want)
+		}
+	}
+}
+
 func TestLines(t *testing.T) {
 	var got []string
 	for e := range Open([]byte("<urlset>\n<url>\n<loc>\n/a</loc></url><url><loc>/b</loc>\n</url>\n\n<url><loc>/c</loc></url></urlset>"), "").Entries(nil) {
@@ -103,6 +122,13 @@ func TestLines(t *testing.T) {
 	}
 	if s := strings.Join(got, " "); s != "3 4 7" {
 		t.Error(s)
+	}
+	got = nil
+	for e := range Open([]byte("/a\r\n/b\r/c\n\n/d"), "").Entries(nil) {
+		got = append(got, fmt.Sprint(e.Line))
+	}
+	if s := strings.Join(got, " "); s != "1 2 3 5" {
+		t.Errorf("of a list: %s", s)
 	}
 }
 

@@ -55,6 +55,8 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 		}
 		if r.err != nil || r.status != 200 {
 			s.count("sitemap")
+		}
+		if r.status != 200 || len(r.body) == 0 { // what came of a file that broke off counts
 			continue
 		}
 		entries, more := readEntries(sitemap.Open(unzipped(r.body), contentTypeOf(r.header)), u, room-len(found))
@@ -102,7 +104,7 @@ func readEntries(d *sitemap.Document, base string, room int) (pages []listed, si
 		if d.Kind == sitemap.List { // any text looks like a list: only whole URLs count
 			u, err = channel.Canonical(e.URL)
 		} else {
-			u, err = channel.Resolve(base, e.URL)
+			u, err = channel.Resolve(baseOf(base, e.Base), e.URL)
 		}
 		switch {
 		case err != nil:
@@ -113,6 +115,16 @@ func readEntries(d *sitemap.Document, base string, room int) (pages []listed, si
 		}
 	}
 	return pages, sitemaps
+}
+
+// baseOf gives what an entry's URL is relative to.
+func baseOf(document string, said []string) string {
+	for _, ref := range said {
+		if u, err := channel.Resolve(document, ref); err == nil {
+			document = u
+		}
+	}
+	return document
 }
 
 // feedEntries gives the pages that a feed lists, each once. It gives none if the body is not a feed.

@@ -77,6 +77,30 @@ func TestFeeds(t *testing.T) {
 	}
 }
 
+// TestBrokenOffSitemap: what came of a sitemap whose connection broke off counts, and so does the failure.
+func TestBrokenOffSitemap(t *testing.T) {
+	cfg, s := rawSite(t, map[string]string{
+		"/robots.txt": "HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\nSitemap: /s.xml",
+		"/s.xml":      "HTTP/1.1 200 OK\r\nContent-Length: 900\r\nConnection: close\r\n\r\n<urlset><url><loc>/a</loc></url><url><loc>/b",
+		"/a":          "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na",
+	})
+	if r := run(t, cfg); !slices.Contains(s.urls(), "http://site.test/a") || slices.Contains(s.urls(), "http://site.test/b") || r.Errors["sitemap"] != 1 {
+		t.Errorf("pages %q, errors %v", s.urls(), r.Errors)
+	}
+}
+
+// TestBases: a feed's relative URLs are relative to its xml:base.
+func TestBases(t *testing.T) {
+	const feed = `<feed xml:base="http://site.test/f/"><entry xml:base="e/"><link href="a"/></entry><entry xml:base="http://["><link href="/b"/></entry></feed>`
+	var got []string
+	for _, e := range feedEntries("application/atom+xml", []byte(feed), "http://other.test/feed") {
+		got = append(got, e.url)
+	}
+	if want := []string{"http://site.test/f/e/a", "http://site.test/b"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func FuzzSitemap(f *testing.F) {
 	f.Add([]byte(`<urlset><url><loc>http://a.test/</loc><lastmod>2001</lastmod></url></urlset>`))
 	f.Add([]byte("http://a.test/\nhttp://b.test/\n"))
