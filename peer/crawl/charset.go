@@ -156,8 +156,8 @@ func firstMeta(t tokenizer, pass func(t *tokenizer, name []byte)) string {
 // same type and names none (Fetch, "extract a MIME type").
 func headerLabel(contentType string) (label string) {
 	last := ""
-	for part := range strings.SplitSeq(withoutQuoted(contentType), ",") {
-		t, said := mediaType(part), labelIn(part)
+	for part := range typesIn(contentType) {
+		t, said := mediaType(part), labelIn(withoutQuoted(part))
 		if t == "" && last != "" && said == "" {
 			continue
 		}

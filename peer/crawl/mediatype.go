@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 )
@@ -13,7 +14,7 @@ func contentTypeOf(h http.Header) string { return strings.Join(h.Values("Content
 // "text/html charset=utf-8", "html".
 func mediaType(contentType string) string {
 	last := ""
-	for part := range strings.SplitSeq(strings.ToLower(contentType), ",") {
+	for part := range typesIn(strings.ToLower(contentType)) {
 		essence, _, _ := strings.Cut(part, ";")
 		if word := strings.Fields(essence); len(word) > 0 && word[0] != "*/*" && word[0] != "unknown/unknown" && word[0] != "application/unknown" {
 			if t := typeOf(word[0]); t != "" {
@@ -22,6 +23,27 @@ func mediaType(contentType string) string {
 		}
 	}
 	return last
+}
+
+// typesIn cuts a list of types at its commas that are not in quotes. A quote that is not closed goes to the end.
+func typesIn(list string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		from, inside := 0, false
+		for i := 0; i < len(list); i++ {
+			switch c := list[i]; {
+			case c == '"':
+				inside = !inside
+			case c == '\\' && inside:
+				i++
+			case c == ',' && !inside:
+				if !yield(list[from:i]) {
+					return
+				}
+				from = i + 1
+			}
+		}
+		yield(list[from:])
+	}
 }
 
 // typeOf gives the type that a word stands for; "": none.
@@ -55,7 +77,7 @@ func isHTML(contentType string, body []byte) bool {
 	case "text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml":
 		return true
 	case "":
-		return strings.HasPrefix(http.DetectContentType(body), "text/html")
+		return strings.HasPrefix(http.DetectContentType(body), "text/html") && !beginsFeed(body)
 	}
 	return false
 }
@@ -63,8 +85,38 @@ func isHTML(contentType string, body []byte) bool {
 // isXML does the same for XML.
 func isXML(contentType string, body []byte) bool {
 	t := mediaType(contentType)
-	return strings.Contains(t, "xml") || t == "" && strings.HasPrefix(http.DetectContentType(body), "text/xml")
+	return strings.Contains(t, "xml") || t == "" && (strings.HasPrefix(http.DetectContentType(body), "text/xml") || beginsFeed(body))
 }
+
+// beginsFeed reports whether the first element of a body is that of a feed.
+func beginsFeed(body []byte) bool {
+	body = bytes.TrimPrefix(body[:min(len(body), maxProlog)], []byte("\xef\xbb\xbf"))
+	for {
+		body = bytes.TrimLeft(body, " \t\r\n\f")
+		end := ">"
+		switch {
+		case bytes.HasPrefix(body, []byte("<!--")):
+			end = "-->"
+		case bytes.HasPrefix(body, []byte("<?")):
+			end = "?>"
+		case bytes.HasPrefix(body, []byte("<!")):
+		default:
+			for _, root := range []string{"<rss", "<feed", "<rdf:RDF"} {
+				if rest, ok := bytes.CutPrefix(body, []byte(root)); ok && len(rest) > 0 && bytes.IndexByte([]byte(" \t\r\n\f>"), rest[0]) >= 0 {
+					return true
+				}
+			}
+			return false
+		}
+		i := bytes.Index(body, []byte(end))
+		if i < 0 {
+			return false
+		}
+		body = body[i+len(end):]
+	}
+}
+
+const maxProlog = 4 << 10 // octets that may come before the first element of a feed
 
 // wanted reports whether a search engine can use a content type. A body without a valid type may be anything.
 func wanted(contentType string) bool {

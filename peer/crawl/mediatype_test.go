@@ -16,6 +16,7 @@ func TestTypesAsTheyAreMet(t *testing.T) {
 	}{
 		{"text/html", markup, true, true}, {"TEXT/HTML;charset=x", markup, true, true}, {" text/html ", markup, true, true}, {"html", plain, true, true}, {"text/html charset=utf-8", plain, true, true},
 		{"text/html, text/html", plain, true, true}, {"text/html; charset=utf-8, text/html", plain, true, true}, {"text/plain, text/html", plain, true, true}, {"text/html, */*", plain, true, true},
+		{`text/html; x="a, text/plain; b"`, plain, true, true}, {`text/html;x=", text/plain`, plain, true, true}, {`text/plain; x="\", text/html"`, markup, false, true},
 		{"text/html,", plain, true, true}, {"text/html, nonsense", plain, true, true}, {"application/xhtml+xml", plain, true, true},
 		{"unknown/unknown", markup, true, true}, {"application/unknown", plain, false, true}, {"application/vnd.wap.xhtml+xml", markup, true, true},
 		{"*/*", markup, true, true}, {"*/*", plain, false, true}, {"", markup, true, true}, {"nonsense", markup, true, true}, {"text/", markup, true, true}, {"*/*; q=1", markup, true, true},
@@ -28,6 +29,21 @@ func TestTypesAsTheyAreMet(t *testing.T) {
 	}
 	if got := feedEntries("*/*", []byte(`<?xml version="1.0"?><rss><item><link>/a</link></item></rss>`), "http://h.test/"); len(got) != 1 {
 		t.Errorf("a feed without a type: %v", got)
+	}
+}
+
+// TestFeedsWithoutAType: a feed without a type is known by its first element, with an XML declaration before it or not.
+func TestFeedsWithoutAType(t *testing.T) {
+	const rss = "<rss version='2.0'><item><link>/a</link></item></rss>"
+	for body, feed := range map[string]bool{
+		rss: true, "\xef\xbb\xbf \n<?xml version='1.0'?><!-- <html> --><!DOCTYPE rss>\n" + rss: true, "<feed><link href='/a'/></feed>": true,
+		"<rdf:RDF xmlns='x'><item><link>/a</link></item></rdf:RDF>": true, "<html>" + rss: false, "<rssx><link>/a</link>": false, "<!-- " + rss: false, "": false,
+	} {
+		for _, contentType := range []string{"", "*/*"} {
+			if got := len(feedEntries(contentType, []byte(body), "http://h.test/")) == 1; got != feed || feed && isHTML(contentType, []byte(body)) {
+				t.Errorf("%q of %q: feed %v, HTML %v", contentType, body, got, isHTML(contentType, []byte(body)))
+			}
+		}
 	}
 }
 
