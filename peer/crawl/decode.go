@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash"
+	"hash/adler32"
 	"hash/crc32"
 	"io"
 	"math"
@@ -161,7 +163,13 @@ func (d *decoder) layer(r io.Reader, name string, only bool) (io.Reader, error) 
 	case "deflate": // zlib, as the standard has it, or raw deflate, as many servers send
 		b := bufio.NewReader(r)
 		if head, err := b.Peek(2); err == nil && head[0]&0x0f == 8 && (uint(head[0])<<8|uint(head[1]))%31 == 0 {
-			return zlib.NewReader(b)
+			if head[1]&zlibDictionary != 0 {
+				return nil, zlib.ErrDictionary
+			}
+			if _, err := b.Discard(len(head)); err != nil {
+				return nil, err
+			}
+			return &zlibBody{flate.NewReader(b), b, adler32.New()}, nil
 		}
 		return flate.NewReader(b), nil
 	}
@@ -188,6 +196,31 @@ func (d *decoder) zstd(r io.Reader, only bool) (io.Reader, error) {
 		return &ended{Reader: z}, nil
 	}
 	return &ended{Reader: z.IOReadCloser()}, nil
+}
+
+// zlibBody reads a zlib stream (RFC 1950) behind its header. As in gzip the check at its end may be missing, and must hold if it is there.
+type zlibBody struct {
+	z   io.Reader // its deflate stream
+	in  *bufio.Reader
+	sum hash.Hash32
+}
+
+const zlibDictionary = 0x20 // a flag: the host and we would need to know a dictionary
+
+func (r *zlibBody) Read(b []byte) (int, error) {
+	n, err := r.z.Read(b)
+	r.sum.Write(b[:n])
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	check, peekErr := r.in.Peek(4)
+	switch {
+	case peekErr != nil && !errors.Is(peekErr, io.EOF):
+		return n, peekErr
+	case len(check) == 4 && binary.BigEndian.Uint32(check) != r.sum.Sum32():
+		return n, zlib.ErrChecksum
+	}
+	return n, io.EOF
 }
 
 // members reads all members of a gzip stream (RFC 1952) and ignores what follows the last one. Some servers send more behind a body, others leave out the check

@@ -105,6 +105,7 @@ func TestCodingsAsBrowsersTakeThem(t *testing.T) {
 		{"gzip", behind(gzipped(text), "\x00"), text, nil}, {"gzip", behind(gzipped(text), "\r\n<!-- served in 3 ms -->"), text, nil}, {"gzip", behind(gzipped(text), strings.Repeat("\x00", 100_000)), text, nil},
 		{"gzip", behind(gzipped(text), "\x1f"), text, nil}, {"gzip", behind(gzipped(text), string(gzipped(text))), text + text, nil}, {"gzip", behind(gzipped(""), "more"), "", nil},
 		{"br", behind(brotlied(text), "more"), text, nil}, {"zstd", behind(zstded, "more of it"), text, nil}, {"deflate", behind(deflated, "more"), text, nil},
+		{"deflate", deflated[:len(deflated)-4], text, nil}, {"deflate", deflated[:len(deflated)-1], text, nil}, {"deflate", behind(deflated[:len(deflated)-4], "1234"), text, errEncoding}, {"deflate", deflated[:len(deflated)-8], "", errEncoding},
 		{"gzip", gzipped(text)[:len(gzipped(text))-8], text, nil}, {"gzip", gzipped(text)[:len(gzipped(text))-3], text, nil}, {"gzip", behind(gzipped(text)[:len(gzipped(text))-8], "12345678"), text, errEncoding},
 		{"gzip", allFields(text), text, nil}, {"gzip", behind(gzipped(text), string(allFields(text))), text + text, nil}, {"gzip", allFields(text)[:18], "", errEncoding},
 		{"gzip", gzipped(text)[:20], "", errEncoding}, {"gzip", []byte(text), "", errEncoding}, {"br", []byte(text), "", errEncoding}, {"zstd", []byte(text), "", errEncoding},
