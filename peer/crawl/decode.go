@@ -157,7 +157,7 @@ func (d *decoder) layer(r io.Reader, name string, only bool) (io.Reader, error) 
 		if only {
 			d.br = b
 		}
-		return &ended{Reader: b}, nil
+		return &ended{b}, nil
 	case "zstd":
 		return d.zstd(r, only)
 	case "deflate": // zlib, as the standard has it, or raw deflate, as many servers send
@@ -181,21 +181,22 @@ func (d *decoder) layer(r io.Reader, name string, only bool) (io.Reader, error) 
 }
 
 func (d *decoder) zstd(r io.Reader, only bool) (io.Reader, error) {
+	in := &zstdFrames{r: r}
 	if only && d.zs != nil {
-		if err := d.zs.Reset(r); err != nil {
+		if err := d.zs.Reset(in); err != nil {
 			return nil, err
 		}
-		return &ended{Reader: d.zs}, nil
+		return &zstdBody{d.zs, in}, nil
 	}
-	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderLowmem(true))
+	z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return nil, err
 	}
 	if only {
 		d.zs = z
-		return &ended{Reader: z}, nil
+		return &zstdBody{z, in}, nil
 	}
-	return &ended{Reader: z.IOReadCloser()}, nil
+	return &zstdBody{z.IOReadCloser(), in}, nil
 }
 
 // zlibBody reads a zlib stream (RFC 1950) behind its header. As in gzip the check at its end may be missing, and must hold if it is there.
@@ -330,23 +331,15 @@ func (m *members) Read(b []byte) (int, error) {
 	}
 }
 
-// ended reads a stream to its end and ignores what follows.
-type ended struct {
-	io.Reader
-	some bool // something has been read
-}
+// ended reads a brotli stream to its end and ignores what follows.
+type ended struct{ io.Reader }
 
 func (e *ended) Read(b []byte) (int, error) {
 	n, err := e.Reader.Read(b)
-	if e.some = e.some || n > 0; err != nil && behindEnd(err, e.some) {
+	if err != nil && err.Error() == "brotli: excessive input" { // brotli exports no value for this error
 		err = io.EOF
 	}
 	return n, err
-}
-
-// behindEnd reports whether an error is about bytes that follow a complete stream.
-func behindEnd(err error, some bool) bool {
-	return some && errors.Is(err, zstd.ErrMagicMismatch) || err.Error() == "brotli: excessive input" // brotli exports no value for this error
 }
 
 func (d *decoder) close() {
