@@ -216,7 +216,7 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	}
 	mime := MediaType(p.Header)
 	r := warc.Record{
-		Type: warc.Response, Date: p.Fetched, URI: p.URL, Payload: sha, Truncated: p.Truncated, Protocol: warc.Protocol(p.Header, p.URL),
+		Type: warc.Response, Date: p.Fetched, URI: p.URL, Payload: sha, Truncated: cutBy(p), Protocol: warc.Protocol(p.Header, p.URL),
 		Head: warc.HTTPHeader(p.Header, p.Status, len(p.Body)), Body: p.Body, Deliverer: delivererOf(b.by),
 	}
 	stored, err := b.stored(sha, len(p.Body))
@@ -269,6 +269,22 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	b.events = append(b.events, event{e, shot})
 	b.job.Entries = append(b.job.Entries, &pb.Entry{Channel: uint64(b.id), WhenUs: schema.Micros(b.now), Page: e})
 	return nil
+}
+
+// cutBy is why a page's body is not whole; empty: it is. The error of a page begins with its kind.
+func cutBy(p *channel.Page) string {
+	kind, _, _ := strings.Cut(p.Error, ":")
+	switch {
+	case !p.Truncated:
+		return ""
+	case kind == "":
+		return warc.CutLength
+	case kind == "timeout":
+		return warc.CutTime
+	case kind == "cut-off", kind == "hang-up", kind == "reset", kind == "unreachable", strings.HasPrefix(kind, "h2-"):
+		return warc.CutDisconnect
+	}
+	return warc.CutUnspecified
 }
 
 // retell counts a page that is otherwise than its peer could tell. stored says that it was the channel's own before.

@@ -15,15 +15,15 @@ const MaxHTTPHeader = 64 << 10
 const origPrefix = "X-Archive-Orig-"
 
 // HTTPHeader makes the header of a response record from the received status line and fields. The status line becomes one of HTTP/1, whatever the
-// host spoke, because readers know no other. Fields about the body's coding and length are renamed, and its length is stated. Bytes that are no
-// HTTP header are replaced by a header that has only the status.
+// host spoke, because readers know no other. Fields about the body's coding and length are renamed, and its length is stated. Control characters,
+// for which readers refuse a header, become spaces. Bytes that are no HTTP header are replaced by a header that has only the status.
 func HTTPHeader(received []byte, status, length int) []byte {
 	out := make([]byte, 0, len(received)+128)
 	line, rest, _ := bytes.Cut(received, []byte("\n"))
 	if line = bytes.TrimRight(line, "\r"); !isStatusLine(line, status) {
 		line, rest = fmt.Appendf(nil, "HTTP/1.1 %d", status), nil
 	}
-	out = append(append(out, http1(line)...), "\r\n"...)
+	out = appendLine(out, http1(line))
 	for len(rest) > 0 && len(out) < MaxHTTPHeader {
 		line, rest, _ = bytes.Cut(rest, []byte("\n"))
 		line = bytes.TrimRight(line, "\r")
@@ -35,11 +35,22 @@ func HTTPHeader(received []byte, status, length int) []byte {
 		case "content-encoding", "transfer-encoding", "content-length":
 			out = append(out, origPrefix...)
 		}
-		out = append(append(out, line...), "\r\n"...)
+		out = appendLine(out, line)
 	}
 	out = append(out, "Content-Length: "...)
 	out = strconv.AppendInt(out, int64(length), 10)
 	return append(out, "\r\n\r\n"...)
+}
+
+// appendLine appends a line with its control characters as spaces. A tab may stand in it.
+func appendLine(out, line []byte) []byte {
+	for _, c := range line {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			c = ' '
+		}
+		out = append(out, c)
+	}
+	return append(out, "\r\n"...)
 }
 
 // http1 makes a status line one of HTTP/1, with the space that goes before a reason even if there is none.
@@ -68,10 +79,16 @@ func Protocol(received []byte, uri string) string {
 	}
 }
 
-// Relength states another length in a header that HTTPHeader made: it is the last field. Version 0.1.0 left the status lines of HTTP/2.
+// Relength states another length in a header that HTTPHeader made: it is the last field. Version 0.1.0 left the status lines of HTTP/2, and control
+// characters.
 func Relength(header []byte, status, length int) []byte {
 	if line, rest, ok := bytes.Cut(header, []byte("\r\n")); ok && isStatusLine(line, status) {
-		header = bytes.Join([][]byte{http1(line), rest}, []byte("\r\n"))
+		tidy := appendLine(make([]byte, 0, len(header)+8), http1(line))
+		for len(rest) > 0 {
+			line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
+			tidy = appendLine(tidy, line)
+		}
+		header = tidy
 	}
 	n := bytes.LastIndex(bytes.TrimSuffix(header, []byte("\r\n\r\n")), []byte("\r\n"))
 	if n < 0 || !bytes.HasPrefix(header[n+2:], []byte("Content-Length: ")) {
@@ -96,18 +113,18 @@ func Field(header []byte, name string) string {
 	return ""
 }
 
-// isStatusLine tells whether line is "HTTP/x.y STATUS...".
+// isStatusLine tells whether line is "HTTP/x.y STATUS...". The reason may be anything, as readers do not look at it.
 func isStatusLine(line []byte, status int) bool {
 	v, rest, ok := bytes.Cut(line, []byte(" "))
-	if !ok || !bytes.HasPrefix(v, []byte("HTTP/")) || len(v) > 8 || len(line) > 512 {
+	if !ok || !bytes.HasPrefix(v, []byte("HTTP/")) || len(v) > 8 {
 		return false
 	}
-	code, _, _ := bytes.Cut(rest, []byte(" "))
-	for _, c := range line {
+	for _, c := range v {
 		if c < ' ' {
 			return false
 		}
 	}
+	code, _, _ := bytes.Cut(rest, []byte(" "))
 	return string(code) == strconv.Itoa(status)
 }
 

@@ -39,6 +39,14 @@ const (
 // ID is the UUID of a record.
 type ID [16]byte
 
+// Reasons for which a payload was cut.
+const (
+	CutLength      = "length"      // there is a limit
+	CutTime        = "time"        // it took too long
+	CutDisconnect  = "disconnect"  // the connection broke
+	CutUnspecified = "unspecified" // another
+)
+
 // NewID derives a record's id from what makes it unique, so that a repeated write is the same record.
 func NewID(seed [32]byte, n int) ID {
 	sum := sha256.Sum256(strconv.AppendInt(append([]byte("shoal warc record\n"), seed[:]...), int64(n), 10))
@@ -72,7 +80,7 @@ type Record struct {
 	Profile   string   // revisit
 	Payload   [32]byte // SHA-256 of the payload; zero: none
 	Protocol  string   // response, revisit: over which the payload came, as Protocol words it; empty: unknown
-	Truncated bool     // the payload was cut at a length limit
+	Truncated string   // why the payload was cut, CutLength or another; empty: it is whole
 	Head      []byte   // response: HTTP header
 	Body      []byte   // response: payload
 
@@ -141,8 +149,8 @@ func (r *Record) appendHeader(b []byte) []byte {
 	if r.Protocol != "" {
 		field("WARC-Protocol", r.Protocol)
 	}
-	if r.Truncated {
-		field("WARC-Truncated", "length")
+	if cut := r.truncated(); cut != "" {
+		field("WARC-Truncated", cut)
 	}
 	if r.State != "" {
 		field(FieldState, r.State)
@@ -158,6 +166,14 @@ func (r *Record) appendHeader(b []byte) []byte {
 	}
 	field("Content-Length", strconv.Itoa(len(r.Head)+len(r.Body)))
 	return append(b, "\r\n"...)
+}
+
+// truncated is why the block is not whole. That of a revisit with an HTTP header lacks the payload, and WARC 1.1 (6.7.2) has it say so.
+func (r *Record) truncated() string {
+	if r.Type == Revisit && r.Profile == SameDigest && len(r.Head) > 0 {
+		return CutLength
+	}
+	return r.Truncated
 }
 
 // date writes a WARC-Date, with a fraction only where there is one.

@@ -98,6 +98,60 @@ func TestHTTPHeader(t *testing.T) {
 	}
 }
 
+// jwarc and gowarc refuse a header with a control character in it. A tab is one that HTTP allows, in a reason too; and a reason may be long.
+func TestHeaderHasNoControlCharacters(t *testing.T) {
+	long := strings.Repeat("r", 900)
+	for in, want := range map[string]string{
+		"HTTP/1.1 200 OK\x7f\r\nX: a\x01b\x7fc\td\r\n\r\n": "HTTP/1.1 200 OK \r\nX: a b c\td\r\nContent-Length: 5\r\n\r\n",
+		"HTTP/1.1 200 all\tright\r\nA: b\r\n\r\n":          "HTTP/1.1 200 all\tright\r\nA: b\r\nContent-Length: 5\r\n\r\n",
+		"HTTP/2.0 200 \x01\xe9\r\nA: \x80\xff\r\n\r\n":     "HTTP/1.1 200  \xe9\r\nA: \x80\xff\r\nContent-Length: 5\r\n\r\n",
+		"HTTP/1.1 200 " + long + "\r\nA: b\r\n\r\n":        "HTTP/1.1 200 " + long + "\r\nA: b\r\nContent-Length: 5\r\n\r\n",
+		"HTTP/1.\x01 200 OK\r\nA: b\r\n\r\n":               "HTTP/1.1 200 \r\nContent-Length: 5\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\x7f\r\n\r\n": "HTTP/1.1 200 OK\r\nX-Archive-Orig-Content-Length: 3 \r\nContent-Length: 5\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nA: b\rSet-Cookie: c\r\n\r\n":   "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n",
+		"HTTP/1.1 200 OK\rA: b\r\nSet-Cookie: c\r\n\r\n":   "HTTP/1.1 200 OK A: b\r\nSet-Cookie: c\r\nContent-Length: 5\r\n\r\n",
+	} {
+		if got := string(HTTPHeader([]byte(in), 200, 5)); got != want {
+			t.Errorf("header of %q\n got %q\nwant %q", in, got, want)
+		}
+	}
+	old := "HTTP/2.0 200 O\x7fK\r\nX: \x01\r\nContent-Length: 3\r\n\r\n" // as versions before have stored it
+	if got, want := string(Relength([]byte(old), 200, 7)), "HTTP/1.1 200 O K\r\nX:  \r\nContent-Length: 7\r\n\r\n"; got != want {
+		t.Errorf("another length: %q, want %q", got, want)
+	}
+}
+
+// WARC 1.1, 6.7.2: the block of a revisit that repeats a payload is cut where the payload would begin, and its record says so.
+func TestRevisitSaysThatItIsCut(t *testing.T) {
+	for _, c := range []struct {
+		r    Record
+		want string
+	}{
+		{Record{Type: Revisit, Profile: SameDigest, Head: []byte("HTTP/1.1 200 OK\r\n\r\n")}, CutLength},
+		{Record{Type: Revisit, Profile: SameDigest, Head: []byte("HTTP/1.1 200 OK\r\n\r\n"), Truncated: CutTime}, CutLength},
+		{Record{Type: Revisit, Profile: SameDigest}, ""},
+		{Record{Type: Revisit, Profile: NotModified}, ""},
+		{Record{Type: Response, Head: []byte("HTTP/1.1 200 OK\r\n\r\n")}, ""},
+		{Record{Type: Response, Head: []byte("HTTP/1.1 200 OK\r\n\r\n"), Truncated: CutDisconnect}, CutDisconnect},
+	} {
+		pack, err := NewCompressor(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := pack.Append(nil, &c.r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read, err := ReadRecord(bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := read.Field("WARC-Truncated"); got != c.want {
+			t.Errorf("a %s of profile %q is cut by %q, want %q", c.r.Type, c.r.Profile, got, c.want)
+		}
+	}
+}
+
 // Readers of WARC 1.1 take a digest for a label and a token, and know no status line but those of HTTP/1.
 func TestDigestIsAToken(t *testing.T) {
 	sum := sha256.Sum256([]byte("payload"))
