@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,45 @@ func exported(t *testing.T) *Archive {
 		r.page("/", doc+"changed", channel.Changed), {URL: r.url("/old"), Status: 404, Change: channel.Gone, Header: []byte("HTTP/1.1 404 Not Found\r\n\r\n")},
 	}, Report: r.report(channel.Updated)})
 	return a
+}
+
+// TestExportedRecordsHaveTheirOwnIDs exports two pages of the same content that were fetched at the same time, and a third one whose body broke off.
+func TestExportedRecordsHaveTheirOwnIDs(t *testing.T) {
+	a := open(t, testConfig(t.TempDir()))
+	r, _ := start(t, a, "p", 1, 1)
+	var all []channel.Page
+	for _, path := range []string{"/", "/same", "/cut", "/slow", "/broken", "/odd"} {
+		p := r.page(path, "short", channel.New)
+		p.Fetched = a.cfg.Clock().Truncate(time.Second)
+		all = append(all, p)
+	}
+	for n, why := range []string{"", "timeout: too slow", "cut-off: unexpected EOF", "encoding: bad gzip"} {
+		all[2+n].Truncated, all[2+n].Error = true, why
+	}
+	r.put(channel.ChunkBody{Pages: all, Report: r.report(channel.Updated)})
+	var file bytes.Buffer
+	for range 2 { // whoever joins two exports has two records of each page, and they are the same
+		if _, err := a.Export(t.Context(), &file, ExportOptions{Format: FormatWARC}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner, cut := map[string]string{}, map[string]string{}
+	s := warc.NewScanner(&file)
+	for s.Scan() {
+		f := s.Record()
+		id, is := f.Field("WARC-Record-ID"), f.Field("WARC-Type")+" "+f.Field("WARC-Target-URI")
+		if was, ok := owner[id]; ok && was != is {
+			t.Errorf("%s is the id of %s and of %s", id, was, is)
+		}
+		owner[id] = is
+		if f.Field("WARC-Type") == warc.Response {
+			cut[strings.TrimPrefix(f.Field("WARC-Target-URI"), r.url(""))] = f.Field("WARC-Truncated")
+		}
+	}
+	want := map[string]string{"/": "", "/same": "", "/cut": warc.CutLength, "/slow": warc.CutTime, "/broken": warc.CutDisconnect, "/odd": warc.CutUnspecified}
+	if s.Err() != nil || !maps.Equal(cut, want) {
+		t.Errorf("pages are cut by %q, want %q: %v", cut, want, s.Err())
+	}
 }
 
 // TestExport writes all formats and reads them back, in one go and in parts, with and without text extraction behind the feed.

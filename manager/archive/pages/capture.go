@@ -148,6 +148,7 @@ type readBack struct {
 	body     []byte
 	links    []string
 	protocol string
+	cut      string // of the payload, as WARC-Truncated has it
 }
 
 // readPage reads a page from the record of a visit, and from the record of its payload if that is another.
@@ -156,7 +157,7 @@ func (p *Pages) readPage(snap ledger.Snapshot, at, original segment.Location) (o
 	if err != nil {
 		return out, err
 	}
-	out.links, out.protocol = links, visit.Field("WARC-Protocol")
+	out.links, out.protocol, out.cut = links, visit.Field("WARC-Protocol"), visit.Field("WARC-Truncated")
 	out.header, out.body = visit.HTTP()
 	if original == (segment.Location{}) {
 		return out, nil
@@ -166,7 +167,7 @@ func (p *Pages) readPage(snap ledger.Snapshot, at, original segment.Location) (o
 		return readBack{}, err
 	}
 	header, body := stored.HTTP()
-	out.body = body
+	out.body, out.cut = body, stored.Field("WARC-Truncated")
 	if len(out.header) == 0 {
 		out.header = header
 	}

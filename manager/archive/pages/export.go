@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/schema"
 	"shoal/manager/archive/segment"
 	"shoal/manager/archive/text"
 	"shoal/manager/archive/warc"
@@ -25,6 +26,7 @@ type Content struct {
 	sha    [32]byte
 
 	protocol string // as WARC-Protocol has it
+	cut      string // as WARC-Truncated has it
 }
 
 // content tells whether a change is about a version that can be read.
@@ -40,7 +42,7 @@ func (p *Pages) Content(c Change) (out Content, err error) {
 		if err != nil {
 			return err
 		}
-		out.Header, out.Body, out.Links, out.protocol = read.header, read.body, read.links, read.protocol
+		out.Header, out.Body, out.Links, out.protocol, out.cut = read.header, read.body, read.links, read.protocol, read.cut
 		out.sha = sha256.Sum256(out.Body)
 		out.Text, err = storedText(snap, out.sha[:])
 		return err
@@ -104,8 +106,9 @@ func (p *Pages) Export(ctx context.Context, w io.Writer, o ExportOptions) (next 
 		return o.Since, fmt.Errorf("%w: %q; there are warc, json and text", ErrFormat, o.Format)
 	}
 	if o.Format == FormatWARC {
+		now := p.cfg.Clock().UTC()
 		head, err := p.cfg.Pack.Append(nil, &warc.Record{
-			Type: warc.Info, ID: warc.NewID([32]byte{'e', 'x'}, int(p.cfg.Clock().UnixNano()&0x7fffffff)), Date: p.cfg.Clock().UTC(), Body: p.cfg.About,
+			Type: warc.Info, ID: warc.NewID(exportSeed("", p.ledger.Cursor(schema.Changes, 0), o.Since, now), 0), Date: now, Body: p.cfg.About,
 		})
 		if err == nil {
 			_, err = w.Write(head)
@@ -198,6 +201,11 @@ func (p *Pages) Line(c Change, withText, withBody bool) (Line, error) {
 	return l, nil
 }
 
+// exportSeed is what the ids of exported records are made from. It tells apart two changes of the same content at the same time; a cursor names its archive.
+func exportSeed(url, cursor, what string, at time.Time) [32]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "shoal export\n%s\n%s\n%s\n%d", url, cursor, what, at.UnixNano()))
+}
+
 // exportWARC writes a page as a response record, with a metadata record for its links.
 func (p *Pages) exportWARC(w io.Writer, c Change) error {
 	if !c.content() {
@@ -210,9 +218,10 @@ func (p *Pages) exportWARC(w io.Writer, c Change) error {
 	if err != nil {
 		return err
 	}
-	id := warc.NewID(page.sha, int(c.Fetched.UnixMicro()&0x7fffffff))
+	seed := exportSeed(c.URL, c.Cursor, c.Event.String(), c.Fetched)
+	id := warc.NewID(seed, 0)
 	out, err := p.cfg.Pack.Append(nil, &warc.Record{
-		Type: warc.Response, ID: id, Date: c.Fetched, URI: c.URL, Payload: page.sha, Body: page.Body,
+		Type: warc.Response, ID: id, Date: c.Fetched, URI: c.URL, Payload: page.sha, Body: page.Body, Truncated: page.cut,
 		Protocol: cmp.Or(page.protocol, warc.Protocol(page.Header, c.URL)),
 		Head:     warc.Relength(page.Header, c.Status, len(page.Body)), State: c.State, Deliverer: c.Deliverer, ShowsVisitor: c.ShowsVisitor,
 	})
@@ -222,7 +231,7 @@ func (p *Pages) exportWARC(w io.Writer, c Change) error {
 			pairs = append(pairs, "outlink", l)
 		}
 		out, err = p.cfg.Pack.Append(out, &warc.Record{
-			Type: warc.Metadata, ID: warc.NewID(page.sha, int(c.Fetched.UnixMicro()&0x7fffffff)+1), Date: c.Fetched, URI: c.URL, Refers: id,
+			Type: warc.Metadata, ID: warc.NewID(seed, 1), Date: c.Fetched, URI: c.URL, Refers: id,
 			Body: warc.Fields(pairs...),
 		})
 	}
