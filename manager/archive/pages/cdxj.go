@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
@@ -53,9 +54,9 @@ func (p *Pages) CDXJ(ctx context.Context, w io.Writer, x Index) error {
 	}
 	lines := lineSorter{run: maxSortRun}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		s := standings{snap: snap}
+		s, shown := standings{snap: snap}, statuses{}
 		return snap.Scan(key, nil, true, func(key, value []byte) (bool, error) {
-			line, err := p.cdxLine(&s, key, value, &want, x.Keys)
+			line, err := p.cdxLine(&s, shown, key, value, &want, x.Keys)
 			if err != nil || line == nil {
 				return true, err
 			}
@@ -87,16 +88,40 @@ func captures(rawURL string, prefix bool) ([]byte, error) {
 	return key, nil
 }
 
+// statuses tells by which status readers replay a capture. It is told of all captures in their order, in which those by http and https of the same host and
+// path are mixed.
+type statuses map[string]lastStatus // by scheme
+
+type lastStatus struct {
+	url    string
+	status int // of the last capture of the page that was there
+}
+
+// of is the status of a capture. By 304 readers would replay no page, so that it is the status of what the host said is unchanged.
+func (s statuses) of(url string, status int) int {
+	scheme, _, _ := strings.Cut(url, ":")
+	switch last := s[scheme]; {
+	case status >= 200 && status < 300:
+		s[scheme] = lastStatus{url, status}
+	case status == http.StatusNotModified && last.url == url:
+		return last.status
+	case status == http.StatusNotModified: // the capture that it repeats was removed; only pages that are there are found unchanged
+		return http.StatusOK
+	}
+	return status
+}
+
 // cdxLine makes one line; nil if its record was removed, or is not wanted.
-func (p *Pages) cdxLine(s *standings, key, value []byte, want *chosen, keys Keys) ([]byte, error) {
+func (p *Pages) cdxLine(s *standings, shown statuses, key, value []byte, want *chosen, keys Keys) ([]byte, error) {
 	m := new(pb.Capture)
 	if err := schema.Decode(value, m); err != nil {
 		return nil, err
 	}
+	url := URLOfCapture(key)
+	status := shown.of(url, int(m.Status))
 	if !want.wants(m.Deliverer, m.ShowsVisitor) {
 		return nil, nil
 	}
-	url := URLOfCapture(key)
 	if err := s.look(url); err != nil {
 		return nil, err
 	}
@@ -114,15 +139,12 @@ func (p *Pages) cdxLine(s *standings, key, value []byte, want *chosen, keys Keys
 	place := p.segments.Place(at)
 	_, when, _ := schema.CaptureOf(key)
 	l := cdxLine{
-		URL: url, Mime: m.Mime, Status: int(m.Status), Digest: warc.Digest([32]byte(schema.Padded(m.Sha256))),
+		URL: url, Mime: m.Mime, Status: status, Digest: warc.Digest([32]byte(schema.Padded(m.Sha256))),
 		Length: place.Length, Offset: place.Offset, Filename: place.Name,
 		State: StateName(state), Deliverer: delivererOf(m.Deliverer), ShowsVisitor: m.ShowsVisitor,
 	}
 	if m.Revisit {
 		l.Mime = "warc/revisit"
-		if l.Status == http.StatusNotModified { // readers would replay that, and no page; only pages that are there are found unchanged
-			l.Status = http.StatusOK
-		}
 	}
 	b, err := json.Marshal(l)
 	if err != nil {

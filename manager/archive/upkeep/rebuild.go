@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,8 +150,7 @@ func (b *rebuilder) record(r *warc.Read, at *pb.Location) error {
 		b.out.Damaged++
 		return nil
 	}
-	status := statusOf(header)
-	m := &pb.Capture{At: at, Status: uint32(status), Sha256: sum, Mime: pages.MediaType(header), Revisit: kind == warc.Revisit,
+	m := &pb.Capture{At: at, Status: uint32(statusOf(header)), Sha256: sum, Mime: pages.MediaType(header), Revisit: kind == warc.Revisit,
 		Deliverer: ledger.DelivererOf(r.Field(warc.FieldDeliverer)), ShowsVisitor: r.Field(warc.FieldShowsVisitor) == "true",
 		Said: r.Field("WARC-Profile") == warc.NotModified}
 	c := b.content[string(sum)]
@@ -159,6 +159,7 @@ func (b *rebuilder) record(r *warc.Read, at *pb.Location) error {
 		return nil // what it refers to is lost
 	case m.Revisit:
 		m.Original = c.At
+		b.unsaid(m, url)
 	default:
 		c = &pb.Content{At: at, Url: url, DateUs: when.UnixMicro(), Id: parseID(r.Field("WARC-Record-ID")), ShowsVisitor: m.ShowsVisitor}
 		b.content[string(sum)] = c
@@ -175,14 +176,33 @@ func (b *rebuilder) record(r *warc.Read, at *pb.Location) error {
 	return b.put(pages.CaptureKey(url, when), v, err)
 }
 
+// unsaid gives a revisit what its record does not say, as it has no HTTP header or only that of a 304: status and type are those of the page.
+func (b *rebuilder) unsaid(m *pb.Capture, url string) {
+	page := b.pages[url]
+	switch {
+	case m.Status != 0:
+	case m.Said:
+		m.Status = http.StatusNotModified
+	case page != nil:
+		m.Status = page.Status
+	default:
+		m.Status = http.StatusOK
+	}
+	if m.Mime == "" && page != nil {
+		m.Mime = page.Mime
+	}
+}
+
 // visit notes a capture in its page's state.
 func (b *rebuilder) visit(url string, when time.Time, m *pb.Capture, c *pb.Content) {
 	p := b.pages[url]
 	if p == nil {
-		p = &pb.Page{Url: url, FirstUs: when.UnixMicro(), ChangedUs: when.UnixMicro()}
+		p = &pb.Page{Url: url, FirstUs: when.UnixMicro(), ChangedUs: when.UnixMicro(), Status: http.StatusOK}
 		b.pages[url] = p
 	}
-	p.FetchedUs, p.Status, p.Gone = when.UnixMicro(), m.Status, m.Status < 200 || m.Status > 299 && m.Status != 304
+	if p.FetchedUs = when.UnixMicro(); m.Status != http.StatusNotModified { // the page is as it was
+		p.Status, p.Gone = m.Status, m.Status < 200 || m.Status > 299
+	}
 	p.Visits++
 	p.Deliverer = m.Deliverer
 	p.Content, p.Sha256 = c, m.Sha256 // the digest is not known: the next crawl fetches it in full
