@@ -104,33 +104,33 @@ func isTerminal(w io.Writer) bool {
 
 // summary is what `up --json` prints as the last line of standard output.
 type summary struct {
-	Peers          int              `json:"peers"`
-	Channels       int              `json:"channels"`
-	TasksSubmitted int64            `json:"tasks_submitted"`
-	TasksAccepted  int64            `json:"tasks_accepted"`
-	TasksRefused   int64            `json:"tasks_refused"`
-	TasksLapsed    int64            `json:"tasks_lapsed"`
-	TasksOut       int              `json:"tasks_out"`
-	AuditsAccepted int64            `json:"audits_accepted"` // looks at stored pages; they are not among the tasks
-	Updates        int64            `json:"updates"`
-	PagesFetched   int64            `json:"pages_fetched"`
-	PagesArchived  int64            `json:"pages_archived"`
-	PagesUnchanged int64            `json:"pages_unchanged"`
-	BytesDown      int64            `json:"bytes_down"`
-	WARCFiles      int              `json:"warc_files"`
-	Lookups        int64            `json:"lookups"`
-	HopsMean       float64          `json:"hops_mean"`
-	RTTChosenMS    float64          `json:"rtt_chosen_ms"`
-	RTTRandomMS    float64          `json:"rtt_random_ms"`
-	RTTNearestMS   *float64         `json:"rtt_nearest_ms,omitempty"` // from the nearest of all peers; in the pond only, where that is known
-	Strategy       string           `json:"strategy"`
-	IntervalsS     []float64        `json:"intervals_s"`
-	Errors         map[string]int64 `json:"errors"`
-	FirstPageS     float64          `json:"first_page_s"` // seconds from the start to the first archived page; -1: none
-	MaxInFlight    int              `json:"max_in_flight_per_host"`
-	Seconds        float64          `json:"seconds"`
-	Data           string           `json:"data"`
-	*TrueFreshness                  // in the pond only, where it is known
+	Peers               int              `json:"peers"`
+	Channels            int              `json:"channels"`
+	TasksSubmitted      int64            `json:"tasks_submitted"`
+	TasksAccepted       int64            `json:"tasks_accepted"`
+	TasksRefused        int64            `json:"tasks_refused"`
+	TasksLapsed         int64            `json:"tasks_lapsed"`
+	TasksOut            int              `json:"tasks_out"`
+	AuditsAccepted      int64            `json:"audits_accepted"` // looks at stored pages; they are not among the tasks
+	Updates             int64            `json:"updates"`
+	PagesFetched        int64            `json:"pages_fetched"`
+	PagesArchived       int64            `json:"pages_archived"`
+	PagesUnchanged      int64            `json:"pages_unchanged"`
+	BytesDown           int64            `json:"bytes_down"`
+	WARCFiles           int              `json:"warc_files"`
+	Lookups             int64            `json:"lookups"`
+	HopsMean            float64          `json:"hops_mean"`
+	RTTChosenMS         float64          `json:"rtt_chosen_ms"`
+	RTTRandomMS         float64          `json:"rtt_random_ms"`
+	RTTNearestMS        *float64         `json:"rtt_nearest_ms,omitempty"` // from the nearest of all peers; in the pond only, where that is known
+	Strategy            string           `json:"strategy"`
+	IntervalsS          []float64        `json:"intervals_s"`
+	Errors              map[string]int64 `json:"errors"`
+	FirstPageS          float64          `json:"first_page_s"` // seconds from the start to the first archived page; -1: none
+	MaxInFlight         int              `json:"max_in_flight_per_host"`
+	Seconds             float64          `json:"seconds"`
+	Data                string           `json:"data"`
+	*desk.TrueFreshness                  // in the pond only, where it is known
 }
 
 // summarise tells what this run has done: counters go on from one run to the next.

@@ -48,7 +48,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 }
 
 // labelled metrics appear with the first thing that they count, or in the pond.
-var labelled = []string{"shoal_pond_fresh_true_share", "shoal_pond_placed_total", "shoal_pond_placed_rtt_seconds_total", "shoal_manager_errors_total", "shoal_manager_interval_seconds", "shoal_manager_group_channels", "shoal_wire_refused_total",
+var labelled = []string{"shoal_pond_fresh_true_share", "shoal_pond_fresh_true_mean_share", "shoal_pond_estimate_error", "shoal_pond_placed_total", "shoal_pond_placed_rtt_seconds_total", "shoal_manager_errors_total", "shoal_manager_interval_seconds", "shoal_manager_group_channels", "shoal_wire_refused_total",
 	"shoal_wire_served_total", "shoal_wire_served_seconds", "shoal_wire_called_total"}
 
 func TestCommandsOnAStoppedManager(t *testing.T) {

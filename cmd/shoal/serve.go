@@ -66,6 +66,18 @@ func (st *station) probes() (http.Handler, error) {
 				return nil, fmt.Errorf("metrics: %w", err)
 			}
 		}
+		for by, of := range map[string]func(*desk.TrueFreshness) float64{
+			"channel": func(m *desk.TrueFreshness) float64 { return m.Channels }, "page": func(m *desk.TrueFreshness) float64 { return m.Pages },
+			"weight": func(m *desk.TrueFreshness) float64 { return m.Weight },
+		} {
+			if err := reg.Register(t.mean("shoal_pond_fresh_true_mean_share", "Share that was current in truth on average since the start.", prometheus.Labels{"by": by}, of)); err != nil {
+				return nil, fmt.Errorf("metrics: %w", err)
+			}
+		}
+		if err := reg.Register(t.mean("shoal_pond_estimate_error", "How far the estimate was from the share of channels that was current in truth, on average since the start.", nil,
+			func(m *desk.TrueFreshness) float64 { return m.EstimateError })); err != nil {
+			return nil, fmt.Errorf("metrics: %w", err)
+		}
 	}
 	if n := st.cfg.near; n != nil {
 		if err := n.register(reg); err != nil {
@@ -85,6 +97,16 @@ func (st *station) probes() (http.Handler, error) {
 	mux.HandleFunc("GET /healthz", answer(func(ctx context.Context) error { return alive(ctx, st.manager, st.database()) }))
 	mux.HandleFunc("GET /readyz", answer(st.ready))
 	return mux, nil
+}
+
+// mean is a metric of what was true on average.
+func (t *truth) mean(name, help string, labels prometheus.Labels, of func(*desk.TrueFreshness) float64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 {
+		if m := t.now().Mean; m != nil {
+			return of(m)
+		}
+		return 0
+	})
 }
 
 // alive says that a restart would help, if so. While the database is away the manager's loop may wait for it, and so would one that was restarted.

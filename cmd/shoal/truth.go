@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,19 +24,22 @@ type truth struct {
 	mu     sync.Mutex
 	cursor string
 	copies []map[int]uint64 // by host: the stored content of each page
-	fresh  []state          // by host, as of its last look
-	weight []float64        // by host: of its channels; 0: it has none
+	fresh  []int            // by host: stored pages that are current, as of its last look
+	of     [][]crawled      // by host: its channels that are crawled
 	next   int              // host to look at next
-	sum    desk.Truth       // of the seconds since the start
+	last   time.Time        // of the last look
+	passed float64          // seconds between looks, since the first one
+	sum    desk.Truth       // over that time, as is
 	est    float64
 	off    float64
-	n      int
 }
 
-// state is what is true of a host: whether all that is stored of it is current, and of how many pages that is so.
-type state struct {
-	whole bool
-	pages int
+// crawled is a channel of the pond.
+type crawled struct {
+	id     channel.ID
+	weight float64
+	within *channel.Matcher // nil: it is all of its host
+	whole  bool             // something is stored of it, and all of that is current, as of its host's last look
 }
 
 // pagesASecond bounds the work of a look.
@@ -41,7 +47,7 @@ const pagesASecond = 12_000
 
 func newTruth(w *pond.World, served func(int, int, time.Time) uint64) *truth {
 	n := len(w.Hosts())
-	t := &truth{world: w, served: served, copies: make([]map[int]uint64, n), fresh: make([]state, n), weight: make([]float64, n)}
+	t := &truth{world: w, served: served, copies: make([]map[int]uint64, n), fresh: make([]int, n), of: make([][]crawled, n)}
 	for i := range t.copies {
 		t.copies[i] = make(map[int]uint64)
 	}
@@ -71,9 +77,9 @@ func (t *truth) run(ctx context.Context, feed changes, list func(context.Context
 	}
 }
 
-// readChannels learns which hosts are crawled, and how much they count.
+// readChannels learns which channels are crawled, and how much they count.
 func (t *truth) readChannels(ctx context.Context, list func(context.Context, channel.ID, int) ([]channel.Channel, error)) {
-	weight := make([]float64, len(t.weight))
+	of := make([][]crawled, len(t.of))
 	for after := channel.ID(0); ; {
 		chs, err := list(ctx, after, 500)
 		if err != nil {
@@ -83,19 +89,29 @@ func (t *truth) readChannels(ctx context.Context, list func(context.Context, cha
 			break
 		}
 		for i := range chs {
-			if h, ok := t.host(chs[i].Scope.Host); ok && chs[i].State == channel.Active {
-				w := float64(chs[i].Settings.Weight)
-				if w == 0 {
-					w = 1
-				}
-				weight[h] += w
+			h, ok := t.host(chs[i].Scope.Host)
+			if !ok || chs[i].State != channel.Active {
+				continue
 			}
+			c := crawled{id: chs[i].ID, weight: cmp.Or(float64(chs[i].Settings.Weight), 1)}
+			if s := &chs[i].Scope; s.Kind != channel.WholeHost || len(s.Filters)+len(s.Exclude) > 0 {
+				if c.within, err = s.Compile(); err != nil {
+					return // the database would not have taken it
+				}
+			}
+			of[h] = append(of[h], c)
 		}
 		after = chs[len(chs)-1].ID
 	}
 	t.mu.Lock()
-	t.weight = weight
-	t.mu.Unlock()
+	defer t.mu.Unlock()
+	for h := range of {
+		for i := range of[h] {
+			c := &of[h][i]
+			c.whole = slices.ContainsFunc(t.of[h], func(old crawled) bool { return old.id == c.id && old.whole })
+		}
+	}
+	t.of = of
 }
 
 func (t *truth) host(origin string) (int, bool) {
@@ -140,59 +156,75 @@ func (t *truth) stored(c *archive.Change) {
 	t.copies[h][page] = t.served(h, page, c.Fetched)
 }
 
-// look looks at the next hosts, and adds a sample.
+// look looks at the next hosts, and adds what is true for the time since the last look.
 func (t *truth) look(now time.Time, estimate float64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for seen, hosts := 0, 0; seen < pagesASecond && hosts < len(t.copies); hosts++ {
-		h := t.next
+		t.lookAt(t.next, now)
+		seen += len(t.copies[t.next]) + 1
 		t.next = (t.next + 1) % len(t.copies)
-		s := state{whole: len(t.copies[h]) > 0}
-		for page, text := range t.copies[h] {
-			if t.world.Version(h, page, now).Text == text {
-				s.pages++
-			} else {
-				s.whole = false
-			}
-		}
-		t.fresh[h] = s
-		seen += len(t.copies[h]) + 1
 	}
 	at := t.shares()
-	t.n++
-	t.sum.Channels, t.sum.Pages, t.sum.Weight = t.sum.Channels+at.Channels, t.sum.Pages+at.Pages, t.sum.Weight+at.Weight
-	t.est += estimate
-	if d := estimate - at.Channels; d < 0 {
-		t.off -= d
-	} else {
-		t.off += d
+	d := 0. // a busy machine does not look each second
+	if !t.last.IsZero() {
+		d = max(now.Sub(t.last).Seconds(), 0)
+	}
+	t.last, t.passed = now, t.passed+d
+	t.sum.Channels, t.sum.Pages, t.sum.Weight = t.sum.Channels+d*at.Channels, t.sum.Pages+d*at.Pages, t.sum.Weight+d*at.Weight
+	t.est += d * estimate
+	t.off += d * math.Abs(estimate-at.Channels)
+}
+
+// lookAt compares what is stored of a host with what it shows.
+func (t *truth) lookAt(h int, now time.Time) {
+	t.fresh[h] = 0
+	of := t.of[h]
+	stored, stale := make([]bool, len(of)), make([]bool, len(of))
+	for page, text := range t.copies[h] {
+		current := t.world.Version(h, page, now).Text == text
+		if current {
+			t.fresh[h]++
+		}
+		for i := range of {
+			if of[i].within == nil || of[i].within.Contains(t.world.URL(h, page)) {
+				stored[i], stale[i] = true, stale[i] || !current
+			}
+		}
+	}
+	for i := range of {
+		of[i].whole = stored[i] && !stale[i]
 	}
 }
 
 // shares are those of the hosts' last looks.
 func (t *truth) shares() (s desk.Truth) {
-	var hosts, pages, weight float64
-	for h, w := range t.weight {
-		if w == 0 {
+	var channels, pages, weight float64
+	for h, of := range t.of {
+		if len(of) == 0 {
 			continue
 		}
-		hosts, weight, pages = hosts+1, weight+w, pages+float64(t.world.Hosts()[h].Pages)
-		s.Pages += float64(t.fresh[h].pages)
-		if t.fresh[h].whole {
-			s.Channels, s.Weight = s.Channels+1, s.Weight+w
+		pages += float64(t.world.Hosts()[h].Pages)
+		s.Pages += float64(t.fresh[h])
+		for _, c := range of {
+			channels, weight = channels+1, weight+c.weight
+			if c.whole {
+				s.Channels, s.Weight = s.Channels+1, s.Weight+c.weight
+			}
 		}
 	}
-	if hosts == 0 {
+	if channels == 0 {
 		return desk.Truth{}
 	}
-	return desk.Truth{Channels: s.Channels / hosts, Pages: s.Pages / pages, Weight: s.Weight / weight}
+	return desk.Truth{Channels: s.Channels / channels, Pages: s.Pages / pages, Weight: s.Weight / weight}
 }
 
-// now is what is true now, for the page and the metrics.
+// now is what is true now and was on average, for the page and the metrics.
 func (t *truth) now() *desk.Truth {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.shares()
+	s.Mean = t.means()
 	return &s
 }
 
@@ -200,20 +232,17 @@ func (t *truth) now() *desk.Truth {
 func (t *truth) fill(s *summary) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.n == 0 {
-		return
+	if m := t.means(); m != nil {
+		s.TrueFreshness = &desk.TrueFreshness{Channels: round3(m.Channels), Pages: round3(m.Pages), Weight: round3(m.Weight), Estimate: round3(m.Estimate), EstimateError: round3(m.EstimateError)}
 	}
-	n := float64(t.n)
-	s.TrueFreshness = &TrueFreshness{round3(t.sum.Channels / n), round3(t.sum.Pages / n), round3(t.sum.Weight / n), round3(t.est / n), round3(t.off / n)}
+}
+
+// means are the averages over the time of this run; nil: none has passed.
+func (t *truth) means() *desk.TrueFreshness {
+	if t.passed == 0 {
+		return nil
+	}
+	return &desk.TrueFreshness{Channels: t.sum.Channels / t.passed, Pages: t.sum.Pages / t.passed, Weight: t.sum.Weight / t.passed, Estimate: t.est / t.passed, EstimateError: t.off / t.passed}
 }
 
 func round3(x float64) float64 { return float64(int(x*1000+.5)) / 1000 }
-
-// TrueFreshness are averages over the time of a run in the pond.
-type TrueFreshness struct {
-	Channels      float64 `json:"fresh_true"`        // share of channels of which every stored page is what the pond shows
-	Pages         float64 `json:"fresh_true_pages"`  // share of all pages of the pond that are stored as it shows them
-	Weight        float64 `json:"fresh_true_weight"` // as fresh_true, by the channels' importance
-	Estimate      float64 `json:"fresh_estimate"`    // what the manager thought
-	EstimateError float64 `json:"estimate_error"`    // mean distance of the two
-}

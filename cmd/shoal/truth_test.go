@@ -3,12 +3,17 @@ package main
 import (
 	"context"
 	"math"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"shoal/channel"
 	"shoal/internal/lab/pond"
 	"shoal/manager/archive"
+	"shoal/manager/desk"
 )
 
 // feedOf is an archive's feed of one batch.
@@ -73,6 +78,11 @@ func TestTruth(t *testing.T) {
 		}
 	}
 	tr.look(later, 1)
+	tr.look(later, 1)
+	if tr.now().Mean != nil {
+		t.Error("an average over no time")
+	}
+	tr.look(later.Add(time.Nanosecond), 1)
 	got := tr.now()
 	for what, x := range map[string][2]float64{"channels": {got.Channels, fresh / hosts}, "pages": {got.Pages, freshPages / pages}, "weight": {got.Weight, freshWeight / weight}} {
 		if math.Abs(x[0]-x[1]) > 1e-9 || x[1] == 0 || x[1] == 1 {
@@ -83,5 +93,75 @@ func TestTruth(t *testing.T) {
 	tr.fill(&s)
 	if s.TrueFreshness == nil || s.Channels != 0 || math.Abs(s.TrueFreshness.EstimateError-(1-fresh/hosts)) > .001 {
 		t.Errorf("summary %+v", s.TrueFreshness)
+	}
+}
+
+// TestTruthOfASplitHost has a directory of a host be a channel of its own: each counts, by what is stored of itself.
+func TestTruthOfASplitHost(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	w, err := pond.NewWorld(pond.Config{Seed: 5, Hosts: 2, Pages: 120, Start: start})
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, dir, inside := 0, "", 0
+	for h := range w.Hosts() {
+		for p := range w.Hosts()[h].Pages {
+			if path := w.Path(h, p); p > 0 && strings.HasSuffix(path, "/") {
+				host, dir, inside = h, path, p
+			}
+		}
+	}
+	if dir == "" {
+		t.Fatal("no host of the pond has a directory")
+	}
+	served := map[int]uint64{0: w.Version(host, 0, start).Text, inside: 1} // of the directory something else is stored
+	tr := newTruth(w, func(_, p int, _ time.Time) uint64 { return served[p] })
+	of := w.Origin(host)
+	chs := []channel.Channel{
+		{ID: 1, State: channel.Active, Scope: channel.Scope{Kind: channel.WholeHost, Host: of, Exclude: []string{"^" + regexp.QuoteMeta(of+dir)}}},
+		{ID: 2, State: channel.Active, Scope: channel.Scope{Kind: channel.Directory, Host: of, Dirs: []string{dir}}, Settings: channel.Settings{Weight: 3}},
+	}
+	tr.readChannels(t.Context(), func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) { return chs[after:], nil })
+	tr.follow(t.Context(), &feedOf{{URL: w.URL(host, 0), Status: 200, Fetched: start}, {URL: w.URL(host, inside), Status: 200, Fetched: start}})
+	tr.look(start, 0)
+	if got := tr.now(); got.Channels != .5 || got.Weight != .25 {
+		t.Errorf("of a fresh channel and a stale one of three times its weight, on one host: %+v", got)
+	}
+	tr.readChannels(t.Context(), func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) { return chs[after:], nil })
+	if got := tr.now(); got.Channels != .5 {
+		t.Errorf("before the next look: %+v", got)
+	}
+}
+
+// TestTruthIsAverageOverTime looks at uneven moments, as a busy machine does: what is true for longer counts for more.
+func TestTruthIsAverageOverTime(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	w, err := pond.NewWorld(pond.Config{Seed: 5, Hosts: 1, Pages: 1, Start: start, Static: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := newTruth(w, func(h, p int, about time.Time) uint64 { return w.Version(h, p, about).Text })
+	chs := pondChannels(w)
+	chs[0].ID, chs[0].State = 1, channel.Active
+	tr.readChannels(t.Context(), func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) { return chs[after:], nil })
+	tr.look(start, 0)
+	tr.look(start.Add(time.Second), 0)
+	tr.follow(t.Context(), &feedOf{{URL: w.URL(0, 0), Status: 200, Fetched: start}})
+	tr.look(start.Add(10*time.Second), .5) // nothing was looked at for nine seconds
+	want := desk.TrueFreshness{Channels: .9, Pages: .9, Weight: .9, Estimate: .45, EstimateError: .45}
+	if got := tr.now(); got.Mean == nil || *got.Mean != want {
+		t.Errorf("got %+v, want %+v", got.Mean, want)
+	}
+	var s summary
+	if tr.fill(&s); s.TrueFreshness == nil || *s.TrueFreshness != want {
+		t.Errorf("summary %+v", s.TrueFreshness)
+	}
+	for name, of := range map[string]func(*desk.TrueFreshness) float64{"error": func(m *desk.TrueFreshness) float64 { return m.EstimateError }, "estimate": func(m *desk.TrueFreshness) float64 { return m.Estimate }} {
+		reg := prometheus.NewRegistry()
+		reg.MustRegister(tr.mean("shoal_"+name, "help", nil, of))
+		all, err := reg.Gather()
+		if err != nil || len(all) != 1 || all[0].GetMetric()[0].GetGauge().GetValue() != .45 {
+			t.Errorf("metric %s: %v, %v", name, all, err)
+		}
 	}
 }

@@ -136,6 +136,17 @@ type Truth struct {
 	Channels float64 `json:"channels"` // share of channels of which every stored page is current
 	Pages    float64 `json:"pages"`    // share of all pages that are stored as they are
 	Weight   float64 `json:"weight"`   // as Channels, by importance
+	// Mean is how it was over the time of this run; nil: none has passed.
+	Mean *TrueFreshness `json:"mean,omitempty"`
+}
+
+// TrueFreshness are averages over the time of a run.
+type TrueFreshness struct {
+	Channels      float64 `json:"fresh_true"`        // as Truth.Channels
+	Pages         float64 `json:"fresh_true_pages"`  // as Truth.Pages
+	Weight        float64 `json:"fresh_true_weight"` // as Truth.Weight
+	Estimate      float64 `json:"fresh_estimate"`    // what the manager thought
+	EstimateError float64 `json:"estimate_error"`    // how far that was from Channels, either way
 }
 
 // Point is one sample of the history.

@@ -16,6 +16,8 @@ var glossary = map[string]struct{ name, text string }{
 	"update":     {"update", "A finished crawl that brought the stored copy of a channel up to date."},
 	"fresh":      {"fresh", "The expected share of channels whose stored copy is still what the site shows, from the change rates learnt so far."},
 	"truth":      {"fresh, in truth", "The share of channels of which every stored page is what the pond shows now. Only the pond, a synthetic Web, knows it; compare it with the estimate."},
+	"truemean":   {"fresh, in truth, on average", "The share of channels that was fresh in truth, on average since this program was started, the first pass over all of them included. Pages: the share of all pages. By weight: of channels by their importance."},
+	"esterror":   {"error of the estimate", "How far the estimated share of fresh channels was from the true one, too high or too low, on average since this program was started."},
 	"refusal":    {"refusal", "No peer near the host could start the task in time: the sign that the swarm has more to do than it can."},
 	"lapsed":     {"lapsed", "Tasks that came to nothing, as their peer went away or showed no progress. They were handed out again."},
 	"group":      {"group", "Channels that change about equally often share a group, and a recrawl interval. Group 1 is the fastest."},

@@ -33,12 +33,13 @@ type fake struct {
 	removed  channel.ID
 	purged   string
 	banned   []string
+	truth    *desk.Truth
 }
 
 func (f *fake) Overview() desk.Overview {
 	t := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	o := desk.Overview{Network: strings.Repeat("ab", 32), Strategy: "icr", Since: t, Now: t.Add(time.Minute), Channels: 12345, Updates: 7,
-		Intervals: []desk.Seconds{desk.Seconds(time.Second), desk.Seconds(2 * time.Second)}, GroupSizes: []int{3, 4}, Errors: map[string]int64{"<timeout>": 3}, Data: "/d"}
+		Intervals: []desk.Seconds{desk.Seconds(time.Second), desk.Seconds(2 * time.Second)}, GroupSizes: []int{3, 4}, Errors: map[string]int64{"<timeout>": 3}, Data: "/d", Truth: f.truth}
 	for i := range 5 {
 		o.History = append(o.History, desk.Point{At: t.Add(time.Duration(i) * time.Second), UpdatesMin: float64(i), Intervals: o.Intervals})
 	}
@@ -587,5 +588,17 @@ func TestNoControlsOnPages(t *testing.T) {
 	_, more := ask(t, "GET", s.URL+"/hosts", token)
 	if !strings.Contains(more, "[31m") || strings.ContainsFunc(body+more, func(r rune) bool { return visible(r) != r }) {
 		t.Errorf("%q", body+more)
+	}
+}
+
+// TestTruthIsShown has the pond's page tell what was true on average, and how far the estimate was off.
+func TestTruthIsShown(t *testing.T) {
+	f, s := start(t, true)
+	f.truth = &desk.Truth{Channels: .41, Mean: &desk.TrueFreshness{Channels: .32, Pages: .53, Weight: .34, EstimateError: .17}}
+	_, body := ask(t, "GET", s.URL+"/", nil)
+	for _, want := range []string{"<dd>41%</dd>", "<dd>32%</dd>", "<dd>53%, 34%</dd>", "<dd>17%</dd>"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in\n%s", want, body)
+		}
 	}
 }
