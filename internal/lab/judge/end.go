@@ -169,10 +169,10 @@ func (j *Judge) index(ctx context.Context, filter url.Values) (all []capture, er
 
 // indexed checks that the index has what the feed told, and nothing that robots.txt forbids.
 func (j *Judge) indexed(all []capture) {
-	type version struct{ url, at string }
-	has, gone := map[version]bool{}, map[string]bool{}
+	type visit struct{ url, at string }
+	has, gone := map[visit]bool{}, map[string]bool{}
 	for _, c := range all {
-		has[version{c.URL, c.at.Format(stamp)}] = true
+		has[visit{c.URL, c.at.Format(stamp)}] = true
 		u, err := url.Parse(c.URL)
 		if err != nil {
 			j.breach(Unserved, "the index has %q, which is no URL", c.URL)
@@ -193,7 +193,7 @@ func (j *Judge) indexed(all []capture) {
 	}
 	for _, c := range j.told {
 		stored := c.Event == "created" || c.Event == "changed"
-		if stored && !gone[c.URL] && !j.takenBack(c) && !has[version{c.URL, c.Fetched.UTC().Format(stamp)}] {
+		if stored && !gone[c.URL] && !j.takenBack(c) && !has[visit{c.URL, c.Fetched.UTC().Format(stamp)}] {
 			j.breach(Lost, "the feed told that %s was %s at %s; the index does not have it", c.URL, c.Event, c.Fetched.Format(time.RFC3339Nano))
 		}
 	}
@@ -201,13 +201,7 @@ func (j *Judge) indexed(all []capture) {
 
 // readable reads the newest version of each page. Its content must be that of its capture.
 func (j *Judge) readable(ctx context.Context, all []capture) error {
-	newest, digests := map[string]capture{}, map[string][]string{}
-	for _, c := range all {
-		digests[c.URL] = append(digests[c.URL], c.Digest)
-		if c.Status == 200 && c.State != withdrawn && !j.misbehaves(c.URL) && !c.at.Before(newest[c.URL].at) {
-			newest[c.URL] = c
-		}
-	}
+	newest := j.newestOf(all)
 	urls := make([]string, 0, len(newest))
 	for u := range newest {
 		urls = append(urls, u)
@@ -222,9 +216,41 @@ func (j *Judge) readable(ctx context.Context, all []capture) error {
 		if err != nil {
 			return err
 		}
-		if sum := sha256.Sum256(body); !slices.Contains(digests[u], "sha256:"+hex.EncodeToString(sum[:])) {
-			j.breach(Lost, "%s has a content that none of its captures has", u)
+		sum := sha256.Sum256(body)
+		digest := "sha256:" + hex.EncodeToString(sum[:])
+		if slices.Contains(newest[u].digests, digest) {
+			continue
+		}
+		again, err := j.index(ctx, url.Values{"url": {u}}) // that version may have been withdrawn meanwhile
+		if err != nil {
+			return err
+		}
+		if still := j.newestOf(again)[u]; still.at.Equal(newest[u].at) && !slices.Contains(still.digests, digest) {
+			j.breach(Lost, "%s of %s has another content than its capture", u, still.at.Format(time.RFC3339))
 		}
 	}
 	return nil
+}
+
+// version is what the captures of a page have that were made in its newest second.
+type version struct {
+	at      time.Time
+	digests []string
+}
+
+// newestOf are the newest versions of pages that can be read.
+func (j *Judge) newestOf(all []capture) map[string]version {
+	newest := map[string]version{}
+	for _, c := range all {
+		if c.Status != 200 || c.State == withdrawn || j.misbehaves(c.URL) || c.at.Before(newest[c.URL].at) {
+			continue
+		}
+		v := newest[c.URL]
+		if !c.at.Equal(v.at) {
+			v = version{at: c.at}
+		}
+		v.digests = append(v.digests, c.Digest)
+		newest[c.URL] = v
+	}
+	return newest
 }

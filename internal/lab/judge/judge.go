@@ -3,12 +3,12 @@
 //
 // Look reads what is new; call it often, since the pond's log is bounded. End reads everything once more. The judge finds these breaches:
 //
-//   - lost: a change that the archive's feed has told is gone from the feed or the index, or a stored page has another content than its capture;
+//   - lost: a change that the archive's feed has told is gone from the feed or the index, or the newest version of a stored page has another content than its capture;
 //   - unserved: the index has a version of a page that the pond did not serve to a fetch of its own at that time;
 //   - miscounted: a channel has fewer updates than before, or more than there were fetches of its first page;
 //   - impolite: two requests in flight to a host, or closer together than the host's delay;
 //   - forbidden: something was fetched or archived that robots.txt or a block forbade then;
-//   - stale: a channel was not crawled again in time after the last fault;
+//   - stale: a channel was not crawled again in time after the last fault, or a host has none that must have one;
 //   - leaked: a process holds much more memory, goroutines, descriptors or files than before;
 //   - undead: what was taken down is in the archive;
 //   - believed: what a member that lies delivered and the pond did not serve is verified, or is there after it was taken back;
@@ -71,8 +71,10 @@ type Config struct {
 	Slack time.Duration
 	// Endless are hosts that do not end their answers: see StandsStill.
 	Endless []string
-	// BlockGrace is how long running tasks may go on after a host was blocked.
+	// BlockGrace is how long running tasks may go on after a host was blocked. A block that is shorter shows nothing.
 	BlockGrace time.Duration
+	// Crawled are hosts of which each has a channel when all is calm: see Behind.
+	Crawled []string
 	// Ordered says that no member lies, so that each change is told once, and those of a page in the order of their times. Times of which a clock that had
 	// stepped may have told are left out.
 	Ordered bool

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,10 +26,11 @@ type fake struct {
 	rows     []row
 	feed     []change
 	captures []capture
-	bodies   map[string]string
+	bodies   map[string]string // by page and second: see bodyAt
 	metrics  string
 	trusted  trusted
 	down     bool // the manager
+	dropped  int  // the first answers of the pond, from its log
 }
 
 // trusted is whose deliveries the manager judges.
@@ -44,6 +46,8 @@ func digest(body string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
+func bodyAt(u string, when time.Time) string { return u + " " + when.Format(stamp) }
+
 func pageURL(h, p int) string { return fmt.Sprintf("http://h%d.test/%d", h, p) }
 
 // fetch is a crawl of a page at a moment as an honest network does it.
@@ -52,7 +56,17 @@ func (f *fake) fetch(h, p int, when time.Time, version uint64) {
 	f.served = append(f.served, answer{N: int64(len(f.served) + 1), When: when, Host: h, Page: p, Version: version})
 	f.captures = append(f.captures, capture{URL: u, Status: 200, Digest: digest(content(u, version)), at: when.Truncate(time.Second)})
 	f.feed = append(f.feed, change{URL: u, Event: "created", Fetched: when, Status: 200, Digest: strconv.Itoa(int(version))})
-	f.bodies[u] = content(u, version)
+	f.bodies[bodyAt(u, when)] = content(u, version)
+}
+
+// newest is the body of the newest version of a page.
+func (f *fake) newest(u string) (key string) {
+	for k := range f.bodies {
+		if strings.HasPrefix(k, u+" ") && k > key {
+			key = k
+		}
+	}
+	return key
 }
 
 // honest is a network in which all is well: two hosts of two pages, each crawled twice.
@@ -83,7 +97,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/_pond/stats":
 		answerJSON(w, f.stats)
 	case path == "/_pond/served":
-		answerJSON(w, f.served[min(since, len(f.served)):])
+		answerJSON(w, f.served[min(max(since, f.dropped), len(f.served)):])
 	case path == "/_pond/page":
 		f.page(w, r)
 	case path == "/metrics":
@@ -106,14 +120,14 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, c := range f.captures {
-			if r.Form.Has("deliverer") && c.Deliverer == "" {
+			if r.Form.Has("deliverer") && c.Deliverer == "" || r.Form.Has("url") && c.URL != r.FormValue("url") {
 				continue
 			}
 			b, _ := json.Marshal(c)
 			fmt.Fprintf(w, "key %s %s\n", c.at.Format(stamp), b)
 		}
 	case path == "/archive/page":
-		body, ok := f.bodies[r.FormValue("url")]
+		body, ok := f.bodies[r.FormValue("url")+" "+r.FormValue("at")]
 		if !ok {
 			http.NotFound(w, r)
 			return
@@ -183,11 +197,19 @@ func TestBreaches(t *testing.T) {
 			f.fetch(0, 0, at(200), 3)
 			f.rows[0].Updates++
 		}, ""},
-		"a change is gone from the feed":     {func(f *fake, _ *Judge) { f.feed = f.feed[:len(f.feed)-1] }, Lost},
-		"a change of the feed is another":    {func(f *fake, _ *Judge) { f.feed[2].Digest = "other" }, Lost},
-		"a capture is gone":                  {func(f *fake, _ *Judge) { f.captures = f.captures[1:] }, Lost},
-		"a page is gone":                     {func(f *fake, _ *Judge) { delete(f.bodies, pageURL(0, 1)) }, Lost},
-		"a page is another":                  {func(f *fake, _ *Judge) { f.bodies[pageURL(0, 1)] = "other" }, Lost},
+		"a change is gone from the feed":  {func(f *fake, _ *Judge) { f.feed = f.feed[:len(f.feed)-1] }, Lost},
+		"a change of the feed is another": {func(f *fake, _ *Judge) { f.feed[2].Digest = "other" }, Lost},
+		"a capture is gone":               {func(f *fake, _ *Judge) { f.captures = f.captures[1:] }, Lost},
+		"a page is gone":                  {func(f *fake, _ *Judge) { delete(f.bodies, f.newest(pageURL(0, 1))) }, Lost},
+		"a page is another":               {func(f *fake, _ *Judge) { f.bodies[f.newest(pageURL(0, 1))] = "other" }, Lost},
+		"a page is its older version": {func(f *fake, _ *Judge) {
+			f.bodies[f.newest(pageURL(0, 1))] = content(pageURL(0, 1), 1)
+		}, Lost},
+		"a page is another of the same second": {func(f *fake, _ *Judge) {
+			f.fetch(1, 1, at(200), 3)
+			f.fetch(1, 1, at(200.5), 4)
+			f.bodies[f.newest(pageURL(1, 1))] = content(pageURL(1, 1), 3)
+		}, ""},
 		"a taken-down page is no loss":       {func(f *fake, _ *Judge) { f.takeDown(pageURL(0, 1)) }, ""},
 		"a version that was never served":    {func(f *fake, _ *Judge) { f.captures[0].Digest = digest("other") }, Unserved},
 		"a version of another time":          {func(f *fake, _ *Judge) { f.captures[0].Digest = f.captures[4].Digest }, Unserved},
@@ -343,6 +365,7 @@ func (f *fake) violate(kind string) {
 // late changes the time that was told of the last fetch.
 func (f *fake) late(by time.Duration) {
 	c, e := &f.captures[len(f.captures)-1], &f.feed[len(f.feed)-1]
+	f.bodies[bodyAt(c.URL, c.at.Add(by))] = f.bodies[bodyAt(c.URL, c.at)]
 	c.at, e.Fetched = c.at.Add(by), e.Fetched.Add(by)
 }
 
@@ -359,7 +382,7 @@ func (f *fake) lie(j *Judge, state string) {
 	c := &f.captures[len(f.captures)-1]
 	c.Deliverer, c.State = "d-1", state
 	f.trusted.Peers = []map[string]string{{"peer": "honest", "deliverer": "d-0"}, {"peer": "liar", "deliverer": "d-1"}}
-	f.bodies[c.URL] = content(c.URL, 2)
+	f.bodies[bodyAt(c.URL, c.at)] = content(c.URL, 2)
 }
 
 // rename has all that is told of the second host bear its other name.
@@ -380,7 +403,7 @@ func (f *fake) rename() {
 // invent adds a capture of what the pond's log does not have.
 func (f *fake) invent(u string) {
 	f.captures = append(f.captures, capture{URL: u, Status: 200, Digest: digest("made up"), at: at(20)})
-	f.bodies[u] = "made up"
+	f.bodies[bodyAt(u, at(20))] = "made up"
 }
 
 func (f *fake) takeDown(u string) {
@@ -392,7 +415,11 @@ func (f *fake) takeDown(u string) {
 		}
 	}
 	f.captures = left
-	delete(f.bodies, u)
+	for k := range f.bodies {
+		if strings.HasPrefix(k, u+" ") {
+			delete(f.bodies, k)
+		}
+	}
 }
 
 // A host that is crawled by another name than the pond's is judged by what the pond served of it.
@@ -424,6 +451,11 @@ func TestStale(t *testing.T) {
 	}
 	if j.NeverCameBack(behind); len(j.Breaches()) != 2 || j.Breaches()[0].Kind != Stale {
 		t.Errorf("%v", j.Breaches())
+	}
+	j.cfg.Crawled = []string{"h0.test", "h1.test", "h2.test"}
+	f.rows = f.rows[1:]
+	if behind, err = j.Behind(t.Context(), at(0)); err != nil || !slices.Contains(behind, "h0.test has no channel") || len(behind) != 2 {
+		t.Errorf("a host has lost its channel: %v, %v", behind, err)
 	}
 	f.rows = nil
 	if _, err := j.Behind(t.Context(), at(0)); err == nil {
@@ -458,10 +490,11 @@ func TestLookGoesOn(t *testing.T) {
 	j := judgeOf(t, f)
 	j.mustLook(t)
 	f.down = true
+	f.fetch(0, 0, at(200), 3)
 	if err := j.Look(t.Context()); err == nil {
 		t.Fatal("a manager that is down answers")
 	}
-	f.fetch(0, 0, at(200), 3)
+	f.dropped = len(f.served) // the pond's log is bounded
 	f.fetch(0, 1, at(200.5), 3)
 	f.down = false
 	seen, err := j.End(t.Context())

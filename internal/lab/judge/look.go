@@ -12,7 +12,10 @@ import (
 
 // Look reads what is new, and judges it. An error says that it could not: the manager may be down, and the next Look goes on from there.
 func (j *Judge) Look(ctx context.Context) error {
-	// The log last: it has what the others already show.
+	// The log first: it is bounded, and goes on while the manager does not answer. And last: it has what the others already show.
+	if err := j.readPond(ctx); err != nil {
+		return err
+	}
 	rows, err := j.rows(ctx)
 	if err != nil {
 		return err
@@ -279,8 +282,8 @@ func (j *Judge) take(a answer) error {
 	return nil
 }
 
-// Behind lists the channels that were not crawled successfully since a moment. Those that an operator keeps from being crawled do
-// not count, nor those of hosts that misbehave.
+// Behind lists the channels that were not crawled successfully since a moment, and the hosts that have none and must have one. Channels that an operator keeps
+// from being crawled do not count, nor those of hosts that misbehave.
 func (j *Judge) Behind(ctx context.Context, since time.Time) (behind []string, err error) {
 	rows, err := j.rows(ctx)
 	if err != nil {
@@ -290,10 +293,17 @@ func (j *Judge) Behind(ctx context.Context, since time.Time) (behind []string, e
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("judge: the manager lists no channels")
 	}
+	there := map[string]bool{}
 	for _, r := range rows {
 		n, ok := j.number[bare(r.Host)]
+		there[bare(r.Host)] = true
 		if r.State != "paused" && r.State != "blocked" && !(ok && j.bad[n] != "") && (!r.Updated.After(since) || r.Updated.After(now.Add(j.cfg.Slack))) {
 			behind = append(behind, fmt.Sprintf("channel %d (%s) is %s, out %v, updated %s, next %s, last %s %s", r.ID, r.Host, r.State, r.Out, r.Updated.Format(time.RFC3339), r.Next.Format(time.RFC3339), r.Last, r.Error))
+		}
+	}
+	for _, name := range j.cfg.Crawled {
+		if !there[name] {
+			behind = append(behind, fmt.Sprintf("%s has no channel", name))
 		}
 	}
 	return behind, nil
