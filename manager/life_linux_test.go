@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -222,7 +223,7 @@ func openLife(dir string, v *volunteers) (*life, error) {
 }
 
 // TestLife lets a manager and its archive live for eight weeks, in each of which every channel is crawled once, and starts them anew after each. With as
-// many versions kept as before, nothing may grow with the weeks but what is counted: files, memory, CPU time a task, the time of a start.
+// many versions kept as before, nothing may grow with the weeks but what is counted: files, memory, CPU time a task, the time of a start. See grown.
 func TestLife(t *testing.T) {
 	number := func(env string, otherwise int) int {
 		s := os.Getenv(env)
@@ -266,6 +267,7 @@ func TestLife(t *testing.T) {
 			t.Fatal(err, refused)
 		}
 	}
+	var lived []lifeWeek
 	t.Logf("%4s %9s %8s %8s %9s %9s %9s %7s", "week", "tasks", "tasks/s", "us/task", "db MB", "arch. MB", "heap MB", "start s")
 	for week := first; week <= weeks; week++ {
 		began, cpu, before := time.Now(), cpuTime(t), l.m.Overview().Updates
@@ -290,8 +292,9 @@ func TestLife(t *testing.T) {
 		for l.m.Overview().Channels != channels {
 			time.Sleep(time.Millisecond)
 		}
-		t.Logf("%4d %9d %8.0f %8.0f %9.1f %9.1f %9.1f %7.2f", week, tasks, float64(tasks)/took.Seconds(), float64(used.Microseconds())/float64(tasks), mb(db), mb(arch), mb(int64(mem.HeapAlloc)),
-			time.Since(began).Seconds())
+		w := lifeWeek{cpu: float64(used.Microseconds()) / float64(tasks), db: mb(db), archive: mb(arch), heap: mb(int64(mem.HeapAlloc)), start: time.Since(began).Seconds()}
+		lived = append(lived, w)
+		t.Logf("%4d %9d %8.0f %8.0f %9.1f %9.1f %9.1f %7.2f", week, tasks, float64(tasks)/took.Seconds(), w.cpu, w.db, w.archive, w.heap, w.start)
 		t.Logf("     %s", parts(t, dir))
 		if err := os.WriteFile(filepath.Join(dir, "week"), fmt.Append(nil, week, " ", int64(clock.Now().Sub(lifeEpoch))), 0o600); err != nil {
 			t.Fatal(err)
@@ -299,6 +302,76 @@ func TestLife(t *testing.T) {
 	}
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
+	}
+	for _, what := range grown(lived) {
+		t.Error(what)
+	}
+}
+
+// lifeWeek is what a week took: microseconds of processor time a task, MiB of files and memory, seconds of the start after it.
+type lifeWeek struct{ cpu, db, archive, heap, start float64 }
+
+// grown tells what the last three weeks took more of than the second to the fourth. In the first week nothing is forgotten yet. Medians are compared, since files go up
+// and down as the databases merge their tables. A life of less than six weeks tells nothing.
+func grown(weeks []lifeWeek) (all []string) {
+	if len(weeks) < 6 {
+		return nil
+	}
+	early, late := weeks[1:4], weeks[len(weeks)-3:]
+	for _, v := range []struct {
+		what        string
+		of          func(lifeWeek) float64
+		times, more float64 // that are allowed
+	}{
+		{"us of processor time a task", func(w lifeWeek) float64 { return w.cpu }, 1.5, 0},
+		{"MiB of the channel database", func(w lifeWeek) float64 { return w.db }, 1.25, 100},
+		{"MiB of the archive", func(w lifeWeek) float64 { return w.archive }, 1.25, 200}, // Badger's tables, at most: see decision 0045
+		{"MiB of memory", func(w lifeWeek) float64 { return w.heap }, 1.25, 32},
+		{"s of a start", func(w lifeWeek) float64 { return w.start }, 1.5, 2},
+	} {
+		before, after := middle(early, v.of), middle(late, v.of)
+		if most := before*v.times + v.more; after > most {
+			all = append(all, fmt.Sprintf("%.1f %s in the last three weeks, %.1f in the second to the fourth; %.1f are allowed", after, v.what, before, most))
+		}
+	}
+	return all
+}
+
+// middle is the median of three weeks.
+func middle(weeks []lifeWeek, of func(lifeWeek) float64) float64 {
+	var all []float64
+	for _, w := range weeks {
+		all = append(all, of(w))
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// TestGrowthIsFound shows grown the life of decision 0045, and the same with one thing that grows by a fifth each week.
+func TestGrowthIsFound(t *testing.T) {
+	life := func() []lifeWeek {
+		return []lifeWeek{{906, 2.9, 10.9, 49.2, .56}, {1543, 4.7, 26.1, 50.1, 1.17}, {1212, 6.4, 35.1, 45.5, .12}, {1777, 8.2, 27.5, 47.9, .1}, {1101, 9.8, 23.7, 44.3, .16}, {1318, 4.7, 30.3, 47, .13},
+			{1336, 6.5, 39.6, 56, .1}, {1156, 8.3, 46.6, 47.9, .11}}
+	}
+	if all := grown(life()); len(all) > 0 {
+		t.Errorf("of a life in which nothing grew: %v", all)
+	}
+	for what, of := range map[string]func(*lifeWeek) (*float64, float64){
+		"processor": func(w *lifeWeek) (*float64, float64) { return &w.cpu, 1000 }, "channel database": func(w *lifeWeek) (*float64, float64) { return &w.db, 200 },
+		"archive": func(w *lifeWeek) (*float64, float64) { return &w.archive, 400 }, "memory": func(w *lifeWeek) (*float64, float64) { return &w.heap, 100 },
+		"start": func(w *lifeWeek) (*float64, float64) { return &w.start, 3 },
+	} {
+		weeks := life()
+		for i := range weeks {
+			v, first := of(&weeks[i])
+			*v = first * math.Pow(1.2, float64(i))
+		}
+		if all := grown(weeks); len(all) != 1 || !strings.Contains(all[0], what) {
+			t.Errorf("%s grew: %v", what, all)
+		}
+	}
+	if all := grown(life()[:5]); all != nil {
+		t.Errorf("of five weeks: %v", all)
 	}
 }
 
