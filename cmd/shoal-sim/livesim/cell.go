@@ -64,7 +64,12 @@ func (n *network) wasted(ctx context.Context) (int64, error) {
 	if err := get(ctx, n.page+"/metrics", func(r io.Reader) (err error) { s, err = readMetrics(r); return err }); err != nil {
 		return 0, err
 	}
-	return max(served.Pages-int64(s.stored+s.unchanged), 0), nil
+	return s.wasted(served.Pages), nil
+}
+
+// wasted is how many of the pages that were served came to nothing. Those that were looked at again, by peers or the manager, to find out who lies are for no archive.
+func (s *sample) wasted(served int64) int64 {
+	return max(served-int64(s.stored+s.unchanged+s.checked+s.ruled), 0)
 }
 
 // bound is the least mean round-trip time, in ms, with which the peers could have done the crawls that they did: each host's crawls take at least

@@ -1,7 +1,8 @@
 // Package livesim is `shoal-sim live`: the real network under every recrawl strategy, beside what the recrawl simulator foretells for the same world.
 //
 // A run starts the programs shoal and shoal-peer as processes: the pond, a manager and the peers, all on loopback. Every strategy works on the same
-// seed: the same hosts, sizes, distances and changes, and the same comings and goings of peers. The pond knows what each page showed at each moment, so
+// seed: the same hosts, sizes, distances and changes, and the same comings and goings of peers. The changes go by the pond's time; a run begins when its programs
+// are there, which is a few seconds sooner or later in each. The pond knows what each page showed at each moment, so
 // that freshness is what it was, not what the manager thought. A tick is a second here, as in the pond; waits, sizes and links are as
 // anywhere.
 //
@@ -76,7 +77,7 @@ type Row struct {
 	StartS           float64 `json:"start_s"` // seconds from a peer's start until its threads were there, on average; the times above have it in them
 	UpdatesPerMin    float64 `json:"updates_per_min"`
 	PagesPerMin      float64 `json:"pages_per_min"`
-	PagesWasted      int64   `json:"pages_wasted"` // fetched, and never at the archive
+	PagesWasted      int64   `json:"pages_wasted"` // fetched by crawls, and never at the archive
 	Refused          int64   `json:"refused"`
 	Lapsed           int64   `json:"lapsed"`
 	IdleShare        float64 `json:"idle_share"`            // thread time idle while something was missing or stale
@@ -182,16 +183,23 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) (err error) {
 		fmt.Fprintf(errw, "%d of %d: %s\n", i+1, len(cells), cell.name())
 		row, err := cell.run(ctx, bin, filepath.Join(dir, fmt.Sprintf("%03d", i+1)))
 		if err != nil {
-			return fmt.Errorf("%s: %w", cell.name(), err)
+			return c.tell(out, rows, fmt.Errorf("%s: %w", cell.name(), err))
 		}
 		rows = append(rows, row)
 	}
-	if c.Plot != "" {
-		if err := plotRows(c.Plot, rows); err != nil {
-			return err
-		}
+	return c.tell(out, rows, nil)
+}
+
+// tell draws and prints the runs that came to their ends, also where the next one failed or the user has had enough: they took long.
+func (c *Command) tell(out io.Writer, rows []Row, failed error) error {
+	if failed != nil && len(rows) == 0 {
+		return failed
 	}
-	return c.print(out, rows, writeTable)
+	var drawn error
+	if c.Plot != "" {
+		drawn = plotRows(c.Plot, rows)
+	}
+	return errors.Join(failed, drawn, c.print(out, rows, writeTable))
 }
 
 // foretell says what the simulator says of all cells.

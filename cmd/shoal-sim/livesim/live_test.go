@@ -2,6 +2,7 @@ package livesim
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"math"
 	"os"
@@ -167,5 +168,40 @@ func TestTableAndFigures(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < 1000 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestFinishedRunsAreTold has a run fail after others: these are printed and drawn, and the error is told.
+func TestFinishedRunsAreTold(t *testing.T) {
+	failed := errors.New("icr, load 1, seed 7: the pond does not answer")
+	series := []sample{{at: 1, fresh: .5, threads: 4}, {at: 2, fresh: .6, threads: 8}}
+	rows := []Row{{Strategy: "price", Load: 1, Seed: 7, FreshTrue: .61, series: series}, {Strategy: "fixed", Load: 1, Seed: 7, FreshTrue: .42, series: series}}
+	c := command()
+	c.JSON, c.Plot = true, t.TempDir()
+	var out bytes.Buffer
+	if err := c.tell(&out, rows, failed); !errors.Is(err, failed) {
+		t.Errorf("told %v", err)
+	}
+	var got []Row
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || len(got) != 2 || got[1].FreshTrue != .42 {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	if _, err := os.Stat(filepath.Join(c.Plot, "live-load1-seed7-fresh.svg")); err != nil {
+		t.Error(err)
+	}
+	out.Reset()
+	if err := c.tell(&out, nil, failed); err != failed || out.Len() > 0 {
+		t.Errorf("of no run: %v, %s", err, out.String())
+	}
+}
+
+// TestPagesLookedAtAgainAreNotWasted: other peers and the manager look at some pages again, which the archive does not take.
+func TestPagesLookedAtAgainAreNotWasted(t *testing.T) {
+	s := sample{stored: 700, unchanged: 200, checked: 22, ruled: 3}
+	if got := s.wasted(1000); got != 75 {
+		t.Errorf("%d wasted, want 75", got)
+	}
+	if got := s.wasted(920); got != 0 { // an answer that says that a page could not be fetched counts, too
+		t.Errorf("%d wasted of fewer than came", got)
 	}
 }

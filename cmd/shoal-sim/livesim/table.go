@@ -25,7 +25,7 @@ func writeTable(out io.Writer, rows []Row) error {
 	fmt.Fprintln(out, `
 fresh, pages, weight: share of channels, of pages, of channels by importance, that was current in truth, over the whole run; thought: what the manager
 took for fresh; sim: what the recrawl simulator foretells of the same world. steady: fresh in the second half; 90% s: when nine tenths of that were reached.
-pass s: when every channel had been crawled once; least s: the time that the threads need for that. wasted: pages fetched that never reached the archive.
+pass s: when every channel had been crawled once; least s: the time that the threads need for that. wasted: pages of crawls that never reached the archive.
 idle: thread time without a task while something was missing or stale; first pass: the same until then; all: for whatever reason. RTT: of a task's
 peer to its host, ms; nearest: of the nearest peer; bound: the least with which the peers could do as much.`)
 	return writeLeads(out, rows)
@@ -82,7 +82,7 @@ func writeLeads(out io.Writer, rows []Row) error {
 	return err
 }
 
-// plotRows draws freshness and updates over time, a figure for each world.
+// plotRows draws freshness and idle time over time, two figures for each world.
 func plotRows(dir string, rows []Row) error {
 	type world struct {
 		load  float64

@@ -24,6 +24,7 @@ type sample struct {
 	threads, idle, missed                  float64 // thread seconds: offered, idle, idle while something was stale
 	placed, chosen, nearest                float64 // tasks, and round trips in seconds
 	stored, unchanged                      float64 // pages at the archive
+	checked, ruled                         float64 // pages that were looked at again: by other peers, by the manager
 }
 
 // fields are the manager's metrics that a sample is made of.
@@ -35,6 +36,7 @@ func (s *sample) fields() map[string]*float64 {
 		"shoal_manager_tasks_lapsed_total": &s.lapsed, "shoal_manager_channels_never_crawled": &s.never,
 		"shoal_manager_thread_seconds_total": &s.threads, "shoal_manager_thread_idle_seconds_total": &s.idle, "shoal_manager_thread_missed_seconds_total": &s.missed,
 		"shoal_archive_pages_total": &s.stored, "shoal_archive_unchanged_total": &s.unchanged,
+		"shoal_manager_trust_pages_answered_total": &s.checked, "shoal_manager_trust_arbiter_fetches_total": &s.ruled,
 		"shoal_pond_placed_total": &s.placed, `shoal_pond_placed_rtt_seconds_total{peer="chosen"}`: &s.chosen, `shoal_pond_placed_rtt_seconds_total{peer="nearest"}`: &s.nearest,
 	}
 }
