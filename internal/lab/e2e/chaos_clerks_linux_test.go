@@ -344,6 +344,9 @@ func (d *clerkDesk) judge(c *chaosRun) {
 		}
 	}
 	c.t.Logf("calls of clerks over the wire: %v", counts)
+	if !c.brief && counts["claim done"] == 0 {
+		c.t.Error("no clerk was ever granted a claim, so that nothing shows whether claims are linearizable")
+	}
 	const most = 5 * time.Minute
 	switch porcupine.CheckOperationsTimeout(clerksModel, d.history, most) {
 	case porcupine.Illegal:

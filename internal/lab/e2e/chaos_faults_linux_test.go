@@ -102,7 +102,9 @@ func (c *chaosRun) begin(f chaos.Fault) {
 		}
 		c.takePart(f, attack)
 	default:
-		c.operate(f, host)
+		if !c.operate(f, host) {
+			c.failed[f.Kind]++
+		}
 	}
 }
 
@@ -123,20 +125,20 @@ func (c *chaosRun) righted(f chaos.Fault) { c.judge.Righted(clockOf(f), time.Now
 
 func clockOf(f chaos.Fault) string { return fmt.Sprint(f.Kind, f.Target) }
 
-// operate asks the manager for what an operator asks for.
-func (c *chaosRun) operate(f chaos.Fault, host string) {
+// operate asks the manager for what an operator asks for, and reports whether any of it was done.
+func (c *chaosRun) operate(f chaos.Fault, host string) (done bool) {
 	switch f.Kind {
 	case chaos.Strategy:
-		c.ask(f.Kind, http.MethodPut, "/strategy", map[string]any{"name": f.Name})
+		return c.ask(f.Kind, http.MethodPut, "/strategy", map[string]any{"name": f.Name})
 	case chaos.Block:
-		c.block(f.Kind, host, time.Now(), "/hosts/block")
+		return c.block(f.Kind, host, time.Now(), "/hosts/block")
 	case chaos.Purge:
 		c.gone[host] = true
 		if err := c.judge.Purging(host); err != nil {
 			c.t.Fatal(err)
 		}
 		at := time.Now()
-		if c.block(f.Kind, host, at, "/hosts/purge") {
+		if done = c.block(f.Kind, host, at, "/hosts/purge"); done {
 			if err := c.judge.Purged(host, at); err != nil {
 				c.t.Fatal(err)
 			}
@@ -144,22 +146,24 @@ func (c *chaosRun) operate(f chaos.Fault, host string) {
 	case chaos.Remove:
 		for _, id := range c.channelsOf(f.Kind, host) {
 			c.gone[host] = true
-			c.ask(f.Kind, http.MethodDelete, fmt.Sprint("/channels/", id), nil)
+			done = c.ask(f.Kind, http.MethodDelete, fmt.Sprint("/channels/", id), nil) || done
 		}
 	case chaos.Import:
-		c.importList()
+		return c.importList()
 	case chaos.Split:
-		c.split(f)
+		return c.split(f)
 	case chaos.Backup:
 		c.backups++
-		if dir := filepath.Join(c.t.TempDir(), strconv.Itoa(c.backups)); c.ask(f.Kind, http.MethodPost, "/backup", map[string]any{"dir": dir}) {
+		dir := filepath.Join(c.t.TempDir(), strconv.Itoa(c.backups))
+		if done = c.ask(f.Kind, http.MethodPost, "/backup", map[string]any{"dir": dir}); done {
 			c.backup = dir
 		}
 	case chaos.Compact:
-		c.ask(f.Kind, http.MethodPost, "/archive/compact?share=0.9", nil)
+		return c.ask(f.Kind, http.MethodPost, "/archive/compact?share=0.9", nil)
 	default:
 		c.t.Fatalf("no test injects %s", f.Kind)
 	}
+	return done
 }
 
 func (c *chaosRun) end(f chaos.Fault) {
@@ -358,7 +362,7 @@ func (c *chaosRun) channelsOf(k chaos.Kind, host string) (ids []int64) {
 const chaosList = 50
 
 // importList imports hosts that are new, and beside them some that are known, which must change nothing.
-func (c *chaosRun) importList() {
+func (c *chaosRun) importList() (done bool) {
 	var list strings.Builder
 	for _, host := range c.named.hosts[chaosNamed:] {
 		fmt.Fprintf(&list, "http://%s/\n", host)
@@ -368,11 +372,11 @@ func (c *chaosRun) importList() {
 			fmt.Fprintf(&list, "http://%s/\n", host)
 		}
 	}
-	c.send(chaos.Import, http.MethodPost, "/channels/import?name=list.txt", []byte(list.String()))
+	return c.send(chaos.Import, http.MethodPost, "/channels/import?name=list.txt", []byte(list.String()))
 }
 
-// split makes the first directory of a large host a channel of its own.
-func (c *chaosRun) split(f chaos.Fault) {
+// split makes the first directory of a large host a channel of its own, unless that was done before.
+func (c *chaosRun) split(f chaos.Fault) (done bool) {
 	var large []int
 	for n, h := range c.world.Hosts()[:c.cast.Hosts] {
 		if strings.HasSuffix(c.world.Path(n, min(1, h.Pages-1)), "/") && h.Pages > 1 {
@@ -383,9 +387,8 @@ func (c *chaosRun) split(f chaos.Fault) {
 		c.t.Fatal("no host of the pond has a directory")
 	}
 	n := large[f.Target%len(large)]
-	if ids := c.channelsOf(f.Kind, chaosHost(n)); len(ids) == 1 {
-		c.ask(f.Kind, http.MethodPost, fmt.Sprintf("/channels/%d/split", ids[0]), map[string]any{"dirs": []string{c.world.Path(n, 1)}})
-	}
+	ids := c.channelsOf(f.Kind, chaosHost(n))
+	return len(ids) == 1 && c.ask(f.Kind, http.MethodPost, fmt.Sprintf("/channels/%d/split", ids[0]), map[string]any{"dirs": []string{c.world.Path(n, 1)}})
 }
 
 // chaosAnswer is how long the operator waits for an answer of a manager that may be stopped.
@@ -409,7 +412,7 @@ func (c *chaosRun) send(k chaos.Kind, method, path string, body []byte) bool {
 func (c *chaosRun) answer(k chaos.Kind, method, path string, in []byte) (out []byte, ok bool) {
 	status, body, err := c.page.ask(c.t, chaosAnswer+c.rest(), method, path, in)
 	if err != nil {
-		c.failed[k]++
+		c.vain[k]++
 		return nil, false
 	}
 	if status == http.StatusOK {
@@ -418,7 +421,7 @@ func (c *chaosRun) answer(k chaos.Kind, method, path string, in []byte) (out []b
 	c.judge.Told(method+" "+path, string(body))
 	switch {
 	case status >= 500: // it starts or ends, or its disk is full
-		c.failed[k]++
+		c.vain[k]++
 	case status == http.StatusBadRequest && path == "/hosts/unblock" && strings.Contains(string(body), "is not blocked"): // its block came to nothing
 		return body, true
 	case status == http.StatusBadRequest && path == "/peers/purge" && strings.Contains(string(body), "has delivered nothing"): // nor is it known since the manager's start

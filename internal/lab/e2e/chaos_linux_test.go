@@ -184,6 +184,7 @@ type chaosRun struct {
 	all      []*process      // that were ever started
 	judge    *judge.Judge
 	blocked  map[string]bool // hosts whose block was ever asked for
+	shut     string          // host that is blocked from the first fault to the last
 	gone     map[string]bool // hosts that were removed or taken down, and are not imported again yet
 	rogues   map[time.Duration]func()
 	scene    rogue.Scene
@@ -195,7 +196,8 @@ type chaosRun struct {
 	dismiss  func()             // of the clerks
 	taken    map[string]bool    // liars whose pages were taken back
 	began    map[chaos.Kind]int // faults that were injected
-	failed   map[chaos.Kind]int // those that came to nothing, as the manager was down
+	failed   map[chaos.Kind]int // those of them that came to nothing: the manager was down, or there was nothing to do
+	vain     map[chaos.Kind]int // requests for them, and for their end, that came to nothing
 	upgrades int
 	imports  int // of hosts that were removed or taken down before
 	ended    int // the manager, by itself, as it may
@@ -225,10 +227,11 @@ func (c *chaosRun) run() {
 	c.open()
 	before, broke := c.holdings(), time.Now()
 	t.Logf("all channels were crawled after %.0f s, of which %.0f were the run's", broke.Sub(began).Seconds(), c.own.now().Seconds())
+	c.keepBlocked()
 	c.inject()
 	c.dismiss()
 	last, calm := time.Now(), c.own.now()
-	t.Logf("the faults took %.0f s; the operator's requests that came to nothing: %v", last.Sub(broke).Seconds(), c.failed)
+	t.Logf("the faults took %.0f s; the operator's requests that came to nothing: %v", last.Sub(broke).Seconds(), c.vain)
 	c.settle(last)
 	if !c.brief {
 		t.Logf("all channels were crawled again %.0f s after the last fault, of which %.0f were the run's", time.Since(last).Seconds(), (c.own.now() - calm).Seconds())
@@ -249,7 +252,7 @@ func (c *chaosRun) run() {
 	c.clerks.judge(c)
 	c.backedUp()
 	t.Logf("%s; liars: %d, which forged %d pages", c.named.counts(), len(c.den.ids), c.den.forged)
-	t.Logf("%v; injected: %v; came to nothing, as the manager was down: %v; imports: %d; upgrades: %d; the manager ended by itself, as it may: %d", seen, c.began, c.failed, c.imports, c.upgrades, c.ended)
+	t.Logf("%v; begun: %v; of these came to nothing: %v; imports: %d; upgrades: %d; the manager ended by itself, as it may: %d", seen, c.began, c.failed, c.imports, c.upgrades, c.ended)
 	if seen.Answers == 0 || seen.Changes == 0 || seen.Captures == 0 || seen.Updates == 0 {
 		t.Errorf("the judge saw too little: %v", seen)
 	}
@@ -258,7 +261,7 @@ func (c *chaosRun) run() {
 // newChaos draws the script, or reads it.
 func newChaos(t *testing.T) *chaosRun {
 	c := &chaosRun{t: t, blocked: map[string]bool{}, gone: map[string]bool{}, taken: map[string]bool{}, spared: map[time.Duration]bool{}, crowded: map[int]bool{}, met: map[*process]bool{}, leaving: map[int]*process{}, rogues: map[time.Duration]func(){}, old: map[string]bool{},
-		began: map[chaos.Kind]int{}, failed: map[chaos.Kind]int{}, cast: chaosCast(t), brief: os.Getenv(chaosBriefEnv) != ""}
+		began: map[chaos.Kind]int{}, failed: map[chaos.Kind]int{}, vain: map[chaos.Kind]int{}, cast: chaosCast(t), brief: os.Getenv(chaosBriefEnv) != ""}
 	var err error
 	if file := os.Getenv(chaosScriptEnv); file != "" {
 		text, readErr := os.ReadFile(file)

@@ -66,7 +66,8 @@ func (c *chaosRun) open() {
 	if c.brief {
 		bad = bad[:chaosBadHosts]
 	}
-	hosts := c.cast.Hosts + len(bad) + chaosNamed + chaosLater
+	hosts := c.cast.Hosts + len(bad) + chaosNamed + chaosLater + 1
+	c.shut = chaosHost(hosts - 1)
 	cfg := pond.Config{Seed: 11, Start: time.Now(), Hosts: hosts, Pages: 7 * hosts, MaxHost: 40, Bytes: 3000, Bad: map[string]pond.Mode{}}
 	var endless []string
 	for i, m := range bad {
@@ -100,11 +101,15 @@ func (c *chaosRun) open() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alias := map[string]string{}
+	alias, crawled := map[string]string{}, []string{c.shut}
+	for i := range c.cast.Hosts {
+		crawled = append(crawled, chaosHost(i))
+	}
 	for i, twin := range twins { // it is crawled by its other name alone
 		c.must("/hosts/block", map[string]any{"host": twin, "why": "it has another name", "unknown": true})
 		alias[c.named.hosts[i]] = twin
 		if i < chaosNamed {
+			crawled = append(crawled, c.named.hosts[i])
 			c.mustSend("/channels/import?name=list.txt", []byte("http://"+c.named.hosts[i]+"/\n"))
 		}
 	}
@@ -125,12 +130,25 @@ func (c *chaosRun) open() {
 	}
 	c.judge, err = judge.New(t.Context(), judge.Config{Manager: c.page.base, Token: c.page.token, Pond: "http://" + c.pond, Alias: alias, Astray: c.named.astray, Endless: endless,
 		Client: &http.Client{Timeout: chaosReading},
-		Slack:  c.cast.Longest + 30*time.Second, BlockGrace: chaosLease + c.cast.Longest + 5*time.Second})
+		Slack:  c.cast.Longest + 30*time.Second, BlockGrace: chaosGrace(c.cast), Crawled: crawled})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.dismiss = c.employ()
 	c.crawledSince(time.Time{}, chaosPage+c.more(), "crawls every channel")
+}
+
+// chaosGrace is how long tasks of a host may go on after it was blocked: a lease, and the longest stop of a peer.
+func chaosGrace(c chaos.Cast) time.Duration { return chaosLease + c.Longest + 5*time.Second }
+
+// keepBlocked blocks a host that no fault is about, until all of them are over: the manager must not forget that, whatever breaks. No block of a script lasts
+// longer than chaosGrace, so that those show the judge nothing. tidy lifts it.
+func (c *chaosRun) keepBlocked() {
+	c.must("/hosts/block", map[string]any{"host": c.shut, "why": "chaos"})
+	if err := c.judge.Blocked(c.shut, time.Now()); err != nil {
+		c.t.Fatal(err)
+	}
+	c.blocked[c.shut] = true
 }
 
 // chaosReading is how long the judge waits for an answer: for the whole index, of a busy manager.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,8 @@ import (
 	"time"
 
 	"shoal/internal/lab/chaos"
+	"shoal/internal/lab/judge"
+	"shoal/internal/lab/pond"
 )
 
 // chaosTableEnv names a file to which each run adds a line: when, seed, network, seconds, verdict, and how many faults of each kind were injected. The output of each
@@ -123,17 +127,22 @@ func countsOf(script string) string { return script + ".counts" }
 
 // note writes what was injected. What came to nothing does not count.
 func (c *chaosRun) note() {
-	injected := maps.Clone(c.began)
-	for k, n := range c.failed {
-		injected[k] = max(0, injected[k]-n)
-	}
-	b, err := json.Marshal(injected)
+	b, err := json.Marshal(c.injected())
 	if err == nil {
 		err = os.WriteFile(countsOf(os.Getenv(chaosScriptEnv)), b, 0o600)
 	}
 	if err != nil {
 		c.t.Error(err)
 	}
+}
+
+// injected are the faults that took effect.
+func (c *chaosRun) injected() map[chaos.Kind]int {
+	n := maps.Clone(c.began)
+	for k, failed := range c.failed {
+		n[k] -= failed
+	}
+	return n
 }
 
 // rowOf is the line of a run.
@@ -213,5 +222,80 @@ func TestChaosTable(t *testing.T) {
 		if all, err := chaosSeeds(bad); err == nil {
 			t.Errorf("%q: %v", bad, all)
 		}
+	}
+}
+
+// TestOnlyFaultsThatTookEffectCount has an operator ask a manager for what there is nothing left to do of, and for what it does but does not undo at once.
+func TestOnlyFaultsThatTookEffectCount(t *testing.T) {
+	t.Parallel()
+	w, err := pond.NewWorld(pond.Config{Seed: 11, Hosts: 6, Pages: 200, Bytes: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := 0 // a host with a directory
+	for n, h := range w.Hosts() {
+		if h.Pages > 1 && strings.HasSuffix(w.Path(n, 1), "/") {
+			whole = n
+		}
+	}
+	manager := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		switch path := strings.TrimPrefix(r.URL.Path, "/api/v1"); {
+		case path == "/channels" && r.FormValue("from") == "0": // all hosts with a directory are split, and no other has a channel
+			var all []map[string]any
+			for n := range w.Hosts() {
+				if n == whole || strings.HasSuffix(w.Path(n, min(1, w.Hosts()[n].Pages-1)), "/") {
+					all = append(all, map[string]any{"id": 2*n + 1, "host": "http://" + chaosHost(n)}, map[string]any{"id": 2*n + 2, "host": "http://" + chaosHost(n)})
+				}
+			}
+			_ = json.NewEncoder(rw).Encode(map[string]any{"channels": all})
+		case path == "/channels":
+			_, _ = rw.Write([]byte("{}"))
+		case path == "/hosts/unblock" || path == "/strategy":
+			http.Error(rw, "the manager is ending; ask again", http.StatusServiceUnavailable)
+		default:
+			_, _ = rw.Write([]byte("{}"))
+		}
+	}))
+	t.Cleanup(manager.Close)
+	p := servePond(t, w)
+	c := &chaosRun{t: t, world: w, page: page{t, manager.URL, "token", http.DefaultClient}, cast: chaos.Cast{Peers: 1, Hosts: len(w.Hosts())},
+		blocked: map[string]bool{}, gone: map[string]bool{}, spared: map[time.Duration]bool{}, began: map[chaos.Kind]int{}, failed: map[chaos.Kind]int{}, vain: map[chaos.Kind]int{}}
+	if c.judge, err = judge.New(t.Context(), judge.Config{Manager: manager.URL, Pond: "http://" + p.Addr().String()}); err != nil {
+		t.Fatal(err)
+	}
+	none := slices.IndexFunc(w.Hosts(), func(h pond.Host) bool {
+		n := slices.IndexFunc(w.Hosts(), func(o pond.Host) bool { return o.Name == h.Name })
+		return !strings.HasSuffix(w.Path(n, min(1, h.Pages-1)), "/")
+	})
+	faults := []chaos.Fault{{Kind: chaos.Split}, {Kind: chaos.Strategy, Name: "icr"}, {Kind: chaos.Block, Target: whole, For: time.Second}, {Kind: chaos.Remove, Target: whole}}
+	want := map[chaos.Kind]int{chaos.Split: 0, chaos.Strategy: 0, chaos.Block: 1, chaos.Remove: 1}
+	if none >= 0 {
+		faults = append(faults, chaos.Fault{Kind: chaos.Remove, Target: none}) // it has no channel
+	}
+	for _, f := range faults {
+		c.begin(f)
+		if f.Kind == chaos.Block {
+			c.end(f)
+		}
+	}
+	if got := c.injected(); !maps.Equal(got, want) {
+		t.Errorf("injected %v, want %v; began %v, failed %v", got, want, c.began, c.failed)
+	}
+}
+
+// TestBlocksAreLongEnoughToJudge: what the judge allows running tasks of a blocked host must be over while the host that keepBlocked blocks still is.
+func TestBlocksAreLongEnoughToJudge(t *testing.T) {
+	for name, env := range map[string]string{"brief": chaosBriefEnv, "five minutes": "", "an hour": chaosMinutesEnv} {
+		t.Run(name, func(t *testing.T) {
+			for _, e := range []string{chaosBriefEnv, chaosMinutesEnv, chaosPeersEnv, chaosHostsEnv} {
+				t.Setenv(e, "")
+			}
+			if env != "" {
+				t.Setenv(env, "60")
+			}
+			if c := chaosCast(t); c.Length < chaosGrace(c)+5*time.Second {
+				t.Errorf("tasks of a blocked host may go on for %v, and the script ends after %v", chaosGrace(c), c.Length)
+			}
+		})
 	}
 }
