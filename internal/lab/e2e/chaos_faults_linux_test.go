@@ -241,7 +241,9 @@ func (c *chaosRun) end(f chaos.Fault) {
 		c.disk.renew()
 		c.startManager()
 	case chaos.LieNames:
-		c.named.lies("")
+		if c.named.lies("") == 0 { // nobody has heard it
+			c.failed[f.Kind]++
+		}
 	case chaos.Rogue, chaos.Liar:
 		c.rogues[f.At]()
 	case chaos.Block:

@@ -13,9 +13,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
+
+	"shoal/internal/lab/chaos"
 )
 
 // chaosNamed is how many hosts of the pond have a name of their own beside the pond's, which a name server has to tell, at a public address.
@@ -49,11 +52,12 @@ type namedWeb struct {
 	addrs []netip.Addr
 	ports []string // on 127.0.0.1, where the servers are in truth
 
-	mu    sync.Mutex
-	lie   string // empty: the name server tells the truth
-	asked map[string]int
-	wrong int            // requests that came to another host's server
-	first map[string]int // of them, those for the first page of a host
+	mu     sync.Mutex
+	lie    string // empty: the name server tells the truth
+	asked  map[string]int
+	before int            // questions that were answered by this lie when it began
+	wrong  int            // requests that came to another host's server
+	first  map[string]int // of them, those for the first page of a host
 }
 
 // openNamedWeb gives hosts of the pond names of their own.
@@ -147,15 +151,17 @@ func (n *namedWeb) inside() string {
 	return strings.Fields(count)[0]
 }
 
-// lies has the name server lie in a way, or not any more.
-func (n *namedWeb) lies(how string) {
+// lies has the name server lie in a way, or not any more, and tells how many questions it has answered since the last such order.
+func (n *namedWeb) lies(how string) (answered int) {
 	n.t.Helper()
 	if how != "" && !slices.Contains(chaosLies, how) {
 		n.t.Fatalf("a name server that lies by %q: there are %v", how, chaosLies)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.lie = how
+	answered = n.asked[n.lie] - n.before
+	n.lie, n.before = how, n.asked[how]
+	return answered
 }
 
 // astray is how often a request for a host's first page came to another host's server.
@@ -238,4 +244,23 @@ func (n *namedWeb) answer(name string) (dnsmessage.RCode, []netip.Addr) {
 		return hang, nil
 	}
 	return dnsmessage.RCodeSuccess, []netip.Addr{n.addrs[i]}
+}
+
+// TestLiesThatNobodyHeard: a name server that nobody asks while it lies has told no lie, and the fault came to nothing.
+func TestLiesThatNobodyHeard(t *testing.T) {
+	t.Parallel()
+	n := &namedWeb{t: t, hosts: []string{"www-1" + chaosNames}, addrs: []netip.Addr{netip.AddrFrom4([4]byte{11, 1, 0, 1})}, asked: map[string]int{}}
+	c := &chaosRun{t: t, named: n, cast: chaos.Cast{Peers: 1, Hosts: 1}, spared: map[time.Duration]bool{}, began: map[chaos.Kind]int{}, failed: map[chaos.Kind]int{}}
+	for i, questions := range []int{0, 2, 0} { // by the same lie
+		n.answer(n.hosts[0]) // by the truth
+		f := chaos.Fault{At: time.Duration(i) * time.Second, Kind: chaos.LieNames, Name: lieNone, For: time.Second}
+		c.begin(f)
+		for range questions {
+			n.answer(n.hosts[0])
+		}
+		c.end(f)
+	}
+	if got := c.injected()[chaos.LieNames]; got != 1 {
+		t.Errorf("%d of three lies count, of which one was heard", got)
+	}
 }
