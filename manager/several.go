@@ -19,7 +19,8 @@ import (
 // has ended fails with channel.ErrStaleEpoch, as do Beat and the others.
 type Shared interface {
 	Store
-	// Beat renews the tenancy, ends those of managers that have gone, and tells who shares the database.
+	// Beat renews the tenancy, ends those of managers that have gone, and tells who shares the database. What others are told of this manager stays as it was
+	// where about is nil. Two goroutines may call it.
 	Beat(ctx context.Context, leaving bool, about []byte) (channel.Tenure, error)
 	// TakeParts takes those of some partitions that are free; JoinParts says from where in the feed all of this manager's go on.
 	TakeParts(ctx context.Context, parts []uint8) (channel.Taken, error)
@@ -88,6 +89,8 @@ func SharedState(name string) bool {
 const (
 	tenureEvery = 500 * time.Millisecond // between two beats
 	tenureWait  = 4 * time.Second        // for one
+	renewEvery  = 2 * time.Second        // between two beats within a turn that takes long, such as one that takes in a million channels
+	turnMost    = 10 * time.Minute       // for a turn: the tenancy of a manager that hangs is not renewed for ever
 	moveWait    = 5 * time.Second        // for the write of a move
 	leaveWait   = time.Second            // for the last write to a database that has just not answered
 	strayEvery  = 10 * time.Second       // between two looks for channels of which no note told
@@ -159,6 +162,7 @@ func (t *tenancy) turn(ctx context.Context) error {
 	}
 	t.tenure.Store(&now)
 	t.Seen(now)
+	defer t.renew(ctx)()
 	m := share.Next(&now, t.epoch)
 	if len(m.Give) > 0 {
 		if err := t.give(ctx, m.Give); err != nil {
@@ -173,6 +177,32 @@ func (t *tenancy) turn(ctx context.Context) error {
 	t.obey(ctx)
 	t.moveQuotas(ctx, &now)
 	return nil
+}
+
+// renew keeps the tenancy while a turn takes long, until end is called: to the others a manager that works is not gone.
+func (t *tenancy) renew(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithTimeout(ctx, turnMost)
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		beat := time.NewTicker(renewEvery)
+		defer beat.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-beat.C:
+			}
+			limited, stop := context.WithTimeout(ctx, tenureWait)
+			if _, err := t.Shared.Beat(limited, t.Idle, nil); err != nil && ctx.Err() == nil {
+				t.log.Debug("the other managers do not hear of this one while it works, will try again", "err", err)
+			}
+			stop()
+		}
+	})
+	return func() {
+		cancel()
+		beats.Wait()
+	}
 }
 
 // give gives partitions up: what was learnt of them is written first.
