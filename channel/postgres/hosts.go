@@ -162,18 +162,20 @@ func putFound(ctx context.Context, tx pgx.Tx, at time.Time, list []channel.Found
 	for i := range known {
 		byHost[known[i].Host] = &known[i]
 	}
-	fresh := 0
+	first := map[string]channel.ID{} // by whom hosts were found that are not there yet
 	for i, f := range list {
-		c := byHost[origins[i]]
-		if c == nil {
-			if total+fresh >= channel.MaxCandidates {
-				continue
-			}
-			fresh++
-			c = &channel.Candidate{Host: origins[i], From: f.From, First: at}
-			byHost[c.Host] = c
+		if _, again := first[origins[i]]; !again && byHost[origins[i]] == nil && total+len(first) < channel.MaxCandidates {
+			first[origins[i]] = f.From
 		}
-		c.Link(at, f.URL)
+	}
+	fresh, err := addCandidates(ctx, tx, at, first, byHost)
+	if err != nil {
+		return err
+	}
+	for i, f := range list {
+		if c := byHost[origins[i]]; c != nil { // else there is no room
+			c.Link(at, f.URL)
+		}
 	}
 	var b pgx.Batch
 	for _, host := range slices.Sorted(maps.Keys(byHost)) {
@@ -183,6 +185,28 @@ func putFound(ctx context.Context, tx pgx.Tx, at time.Time, list []channel.Found
 		b.Queue(`UPDATE tenure SET found = found + $1 WHERE one = 1`, fresh)
 	}
 	return tx.SendBatch(ctx, &b).Close()
+}
+
+// addCandidates makes rows for hosts, locks them, and adds them to byHost. It counts those that another manager has not made at the same time.
+func addCandidates(ctx context.Context, tx pgx.Tx, at time.Time, first map[string]channel.ID, byHost map[string]*channel.Candidate) (fresh int64, err error) {
+	if len(first) == 0 {
+		return 0, nil
+	}
+	hosts := slices.Sorted(maps.Keys(first))
+	by := make([]int64, len(hosts))
+	for i, host := range hosts {
+		by[i] = int64(first[host])
+	}
+	tag, err := tx.Exec(ctx, `INSERT INTO candidates (host, links, first, last, source, seeds) SELECT host, 0, $3::bigint, $3::bigint, source, '{}'::text[]
+		FROM unnest($1::text[], $2::bigint[]) AS f(host, source) ON CONFLICT DO NOTHING`, hosts, by, micros(at))
+	if err != nil {
+		return 0, err
+	}
+	made, err := readCandidates(ctx, tx, `WHERE host = ANY($1) ORDER BY host FOR UPDATE`, hosts)
+	for i := range made {
+		byHost[made[i].Host] = &made[i]
+	}
+	return tag.RowsAffected(), err
 }
 
 func readCandidates(ctx context.Context, q querier, where string, args ...any) ([]channel.Candidate, error) {
