@@ -210,6 +210,7 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		"no URL":          {Config{Schema: "x"}, ErrURL, form},
 		"not a URL":       {Default("postgres://a:secret@h:port/x"), ErrURL, form},
+		"a parameter":     {Default("postgres://shoal@/postgres?host=/nowhere&password=secret&connect_timeout=1"), ErrUnreachable, "connect_timeout=1"},
 		"no server":       {Default("postgres://shoal@/postgres?host=/nowhere"), ErrUnreachable, "start it"},
 		"going away":      {Default("postgres://shoal@" + hangUp(t, "") + "/postgres?sslmode=require"), ErrUnreachable, "start it"},
 		"neither way":     {Default("postgres://shoal@" + hangUp(t, "N") + "/postgres"), ErrUnreachable, "start it"},

@@ -92,7 +92,15 @@ func explainServer(where string, pg *pgconn.PgError, err error) error {
 	return fmt.Errorf("%s: %w", where, err)
 }
 
-var password = regexp.MustCompile(`(://[^:/@\s]*:)[^@/\s]*@|(password=)\S+`)
+var (
+	password  = regexp.MustCompile(`(://[^:/@\s]*:)[^@/\s]*@`)
+	parameter = regexp.MustCompile(`(password=)[^&\s]+`) // also sslpassword
+)
 
 // unsecret is an error's text without a password.
-func unsecret(err error) string { return password.ReplaceAllString(err.Error(), "${1}${2}xxxxx@") }
+func unsecret(err error) string { return secretless(err.Error()) }
+
+// secretless is a text without the passwords of URLs.
+func secretless(text string) string {
+	return parameter.ReplaceAllString(password.ReplaceAllString(text, "${1}xxxxx@"), "${1}xxxxx")
+}

@@ -99,7 +99,7 @@ func (s *Server) where() string {
 		c := s.pool.Config().ConnConfig
 		return fmt.Sprintf("database %s at %s", c.Database, c.Host)
 	}
-	return u.Redacted()
+	return secretless(u.Redacted()) // one among the parameters stays there
 }
 
 // Where names the schema in messages, without the password.
