@@ -62,14 +62,8 @@ type Bucket struct {
 
 // Open finds the bucket, checks what its key may do, and that it belongs to the network.
 func Open(ctx context.Context, cfg Config) (*Bucket, error) {
-	if cfg.Patience <= 0 {
-		cfg.Patience = time.Minute
-	}
-	b, err := parse(cfg)
+	b, err := look(ctx, cfg)
 	if err != nil {
-		return nil, err
-	}
-	if err := b.check(ctx); err != nil {
 		return nil, err
 	}
 	return b, b.claim(ctx)
@@ -77,17 +71,33 @@ func Open(ctx context.Context, cfg Config) (*Bucket, error) {
 
 // Look does what Open does, but claims nothing: it is for who wants to know whether Open will do.
 func Look(ctx context.Context, cfg Config) error {
-	network := cfg.Network
-	cfg.Network = [32]byte{}
-	b, err := Open(ctx, cfg)
+	_, err := look(ctx, cfg)
+	return err
+}
+
+// look finds the bucket. What its key may do is tried last: nothing is written, not for a moment, into one that belongs to another network.
+func look(ctx context.Context, cfg Config) (*Bucket, error) {
+	if cfg.Patience <= 0 {
+		cfg.Patience = time.Minute
+	}
+	b, err := parse(cfg)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	said, err := b.read(ctx, marker)
-	if errors.Is(err, ErrNoObject) {
-		return nil
+	enough := errors.New("enough")
+	if err := b.List(ctx, "", func(Object) error { return enough }); err != nil && !errors.Is(err, enough) {
+		return nil, err
 	}
-	return errors.Join(err, b.belongs(said, network))
+	if cfg.Network != ([32]byte{}) {
+		said, err := b.read(ctx, marker)
+		if err == nil {
+			err = b.belongs(said, cfg.Network)
+		}
+		if err != nil && !errors.Is(err, ErrNoObject) {
+			return nil, err
+		}
+	}
+	return b, b.check(ctx)
 }
 
 // parse reads the URL.
@@ -164,12 +174,8 @@ func keys(u *url.URL) *credentials.Credentials {
 // tries is how often a request is sent. The client would send it ten times, silently.
 const tries = 3
 
-// check tries what the archive will do, so that a missing right is found before anything depends on it.
+// check tries what the archive will do beside listing, so that a missing right is found before anything depends on it.
 func (b *Bucket) check(ctx context.Context) error {
-	enough := errors.New("enough")
-	if err := b.List(ctx, "", func(Object) error { return enough }); err != nil && !errors.Is(err, enough) {
-		return err
-	}
 	probe := "probe-" + random()
 	if err := b.Put(ctx, probe, []byte("Shoal tries whether it may write.\n")); err != nil {
 		return err

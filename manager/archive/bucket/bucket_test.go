@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,13 @@ func TestRefused(t *testing.T) {
 	if _, err := Open(t.Context(), Config{URL: owned.URL(), Network: [32]byte{1}}); err != nil {
 		t.Fatal(err)
 	}
+	var wrote atomic.Int32
+	owned.Break(func(r *http.Request) s3lab.Fault {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			wrote.Add(1)
+		}
+		return s3lab.Fault{}
+	})
 	notPEM := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(notPEM, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
@@ -61,6 +69,9 @@ func TestRefused(t *testing.T) {
 	}
 	if names, err := lab.Objects(); err != nil || len(names) > 0 {
 		t.Errorf("objects %q, %v", names, err)
+	}
+	if n := wrote.Load(); n > 0 {
+		t.Errorf("%d requests would change the bucket of another network", n)
 	}
 }
 
