@@ -129,10 +129,10 @@ func (db *DB) Close() error {
 func (db *DB) Take(ctx context.Context) (channel.Epoch, error) {
 	var epoch int64
 	err := db.write(ctx, nil, func(ctx context.Context, tx pgx.Tx) error {
-		if err := refuseAlone(ctx, tx); err != nil {
+		if err := tx.QueryRow(ctx, `UPDATE tenure SET epoch = epoch + 1 WHERE one = 1 RETURNING epoch`).Scan(&epoch); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, `UPDATE tenure SET epoch = epoch + 1 WHERE one = 1 RETURNING epoch`).Scan(&epoch)
+		return refuseAlone(ctx, tx) // with the row locked that who begins to share the database writes first
 	})
 	return channel.Epoch(epoch), err
 }

@@ -212,6 +212,38 @@ func TestAloneAmongSeveral(t *testing.T) {
 	}
 }
 
+// TestAloneBesideOneThatBegins has a program want the database for itself in the moment in which a manager begins to share it: one of the two is refused.
+func TestAloneBesideOneThatBegins(t *testing.T) {
+	server := pglab.Shared(t)
+	alone, m := open(t, server, ""), open(t, server, "")
+	commits, goOn := make(chan struct{}), make(chan struct{})
+	first := sync.OnceFunc(func() {
+		close(commits)
+		<-goOn
+	})
+	m.Server.cfg.Lose = func(string) error {
+		first()
+		return nil
+	}
+	var both sync.WaitGroup
+	var begins, takes error
+	both.Go(func() {
+		_, begins = m.AsOne(SeveralConfig{Node: "m", Term: time.Minute, Feed: "archive"}).Take(t.Context())
+	})
+	<-commits
+	both.Go(func() { _, takes = alone.Take(t.Context()) })
+	for waits := 0; waits == 0; {
+		if err := alone.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE tenure%'`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(goOn)
+	both.Wait()
+	if begins != nil || !errors.Is(takes, ErrSeveral) {
+		t.Errorf("who begins: %v; who wants it alone: %v, want %v", begins, takes, ErrSeveral)
+	}
+}
+
 // TestNotes tells each note once, to the others alone.
 func TestNotes(t *testing.T) {
 	server := pglab.Shared(t)

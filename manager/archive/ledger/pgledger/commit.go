@@ -79,6 +79,9 @@ func (s *Store) own(ctx context.Context) error {
 	var epoch, seq int64
 	err := s.server.Patiently(ctx, func() error {
 		return s.server.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			if err := lockHead(ctx, tx); err != nil { // as who becomes one of several writers does
+				return err
+			}
 			if n, err := writers(ctx, tx); err != nil || n > 0 {
 				if err == nil {
 					err = fmt.Errorf("%w (%d): stop them first, or start this one with --several", ErrSeveral, n)
