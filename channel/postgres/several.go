@@ -38,6 +38,9 @@ type SeveralConfig struct {
 // DefaultTerm is how long a tenancy lasts that is not renewed.
 const DefaultTerm = 6 * time.Second
 
+// begins is how much longer a tenancy lasts before it is renewed for the first time: its manager has much to read.
+const begins = "1 minute"
+
 // ErrSeveral says that a program wants the database for itself on which others work.
 var ErrSeveral = errors.New("postgres: several managers work on this database")
 
@@ -94,7 +97,7 @@ func (s *Several) Take(ctx context.Context) (channel.Epoch, error) {
 		if err := tx.QueryRow(ctx, `SELECT coalesce(max(n), 0) FROM notes`).Scan(&s.notes); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO beats (id, until, about) VALUES ($1, now() + $2::interval + interval '1 minute', '')`, id, s.cfg.Term.String()) // it has to read much before its first beat
+		_, err := tx.Exec(ctx, `INSERT INTO beats (id, until, about) VALUES ($1, now() + $2::interval + interval '`+begins+`', '')`, id, s.cfg.Term.String())
 		return err
 	})
 	s.id = channel.Epoch(id)
@@ -160,9 +163,10 @@ func (s *Several) once(ctx context.Context, run func(context.Context, pgx.Tx) er
 }
 
 // isLate is a condition: a tenancy may be ended. It was not renewed, and that of $1 was, all the while and until now, for a term of $2: else the server was away,
-// and all managers have as long as ever to come back. An earlier start of the same manager does not come back.
-const isLate = `b.until < now() AND EXISTS (SELECT FROM tenancies mt JOIN beats mb USING (id) WHERE mt.id = $1 AND (mt.node = t.node
-	OR mb.since <= now() - $2::interval AND mb.until > now() + $2::interval / 2))`
+// and all managers have as long as ever to come back. An earlier start of the same manager does not come back. One that lasts for longer than any is given was
+// renewed before the server's clock went back.
+const isLate = `(b.until < now() OR b.until > now() + $2::interval + interval '` + begins + `') AND EXISTS (SELECT FROM tenancies mt JOIN beats mb USING (id) WHERE mt.id = $1 AND (mt.node = t.node AND mt.id <> t.id
+	OR mb.since <= now() - $2::interval AND mb.until BETWEEN now() + $2::interval / 2 AND now() + $2::interval))`
 
 // tenure reads who shares the database, and counts the tenancies that may be ended.
 func (s *Several) tenure(ctx context.Context, tx pgx.Tx, t *channel.Tenure) (late int, err error) {

@@ -130,6 +130,44 @@ func TestAwayTogether(t *testing.T) {
 	}
 }
 
+// TestClockWentBack has the server's clock go back by an hour, as with a standby that takes over, by what is noted of three tenancies. None of them ends at once.
+// A term later that of the manager ends which was not renewed since; the one that is just beginning does not.
+func TestClockWentBack(t *testing.T) {
+	server := pglab.Shared(t)
+	gone, m := oneOf(t, server, "gone", time.Minute), oneOf(t, server, "m", time.Minute)
+	note := func(of *Several, set string) {
+		t.Helper()
+		if _, err := m.pool.Exec(t.Context(), `UPDATE beats SET `+set+` WHERE id = $1`, int64(of.id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tenants := func() (ids []channel.Epoch) {
+		t.Helper()
+		now, err := m.Beat(t.Context(), false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range now.Tenants {
+			ids = append(ids, x.ID)
+		}
+		return ids
+	}
+	for _, of := range []*Several{gone, m} {
+		note(of, `since = now() - interval '1 day', until = now() + interval '61 minutes'`)
+	}
+	if err := m.bury(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if ids := tenants(); !slices.Equal(ids, []channel.Epoch{gone.id, m.id}) {
+		t.Errorf("after the clock went back: %v", ids)
+	}
+	begins := oneOf(t, server, "begins", time.Minute)
+	note(m, `since = now() - interval '1 minute'`)
+	if ids := tenants(); !slices.Equal(ids, []channel.Epoch{m.id, begins.id}) {
+		t.Errorf("a term later: %v, want without %d", ids, gone.id)
+	}
+}
+
 func addOne(t *testing.T, m *Several, host string) channel.ID {
 	t.Helper()
 	ids, refused, err := m.Add(t.Context(), m.id, []channel.Channel{{Scope: channel.Scope{Kind: channel.WholeHost, Host: host}, Added: time.Now()}})

@@ -69,6 +69,33 @@ func TestSilentIsShutOut(t *testing.T) {
 	}
 }
 
+// TestClockWentBack has the server's clock go back by an hour, as with a standby that takes over: no writer shuts another one out at once, and one that is heard of
+// no more is shut out as ever.
+func TestClockWentBack(t *testing.T) {
+	server := pglab.Shared(t)
+	cfg := configOf(t, server, "")
+	a, b := open(t, beside(t, cfg, "a")), open(t, beside(t, cfg, "b"))
+	do(t, a, `UPDATE writers SET at = now() + interval '1 hour', since = now() - interval '1 day'`)
+	if is, err := a.Writes(t.Context(), "b"); err != nil || !is {
+		t.Errorf("the other one may write: %v, %v", is, err)
+	}
+	for steady := false; !steady; {
+		if err := a.server.Pool().QueryRow(t.Context(), `SELECT min(since) > now() - interval '1 hour' AND max(at) <= now() FROM writers`).Scan(&steady); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for is, err := true, error(nil); is; is, err = a.Writes(t.Context(), "b") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		do(t, a, `UPDATE writers SET at = CASE token WHEN 'a' THEN now() ELSE now() + interval '1 hour' END, since = now() - interval '2 hours'`)
+	}
+	for b.Out() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // TestWaitingLocksNothing has somebody hold the lock of the log while a writer asks again and again whether another one is ready.
 func TestWaitingLocksNothing(t *testing.T) {
 	server := pglab.Shared(t)

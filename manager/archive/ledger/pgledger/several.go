@@ -214,7 +214,7 @@ func (s *Store) beat(ctx context.Context, failing *atomic.Bool) {
 		if failing.Load() {
 			continue
 		}
-		tag, err := s.server.Pool().Exec(ctx, `UPDATE writers SET since = CASE WHEN at < now() - $3::interval THEN now() ELSE since END, at = now() WHERE part = $1 AND token = $2`,
+		tag, err := s.server.Pool().Exec(ctx, `UPDATE writers SET since = CASE WHEN at BETWEEN now() - $3::interval AND now() THEN since ELSE now() END, at = now() WHERE part = $1 AND token = $2`,
 			part, s.cfg.Writer, steadyGap)
 		switch {
 		case err == nil && tag.RowsAffected() == 0:

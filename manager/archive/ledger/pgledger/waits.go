@@ -32,9 +32,9 @@ func (s *Store) Writes(ctx context.Context, name string) (is bool, err error) {
 }
 
 // silent is a condition: the writer was not heard of lately, and $2 was, all the while. Where that one was not either, the server was away, and all have as
-// long as ever to come back.
-const silent = `(at = '-infinity' OR at <= now() - interval '` + aliveFor + `' AND EXISTS (SELECT FROM writers me WHERE me.part = $1 AND me.token = $2
-	AND me.since <= now() - interval '` + aliveFor + `' AND me.at > now() - interval '` + steadyGap + `'))`
+// long as ever to come back. One that was heard of later than now was so before the server's clock went back.
+const silent = `(at = '-infinity' OR NOT at BETWEEN now() - interval '` + aliveFor + `' AND now() + interval '` + aliveFor + `' AND EXISTS (SELECT FROM writers me
+	WHERE me.part = $1 AND me.token = $2 AND me.since <= now() - interval '` + aliveFor + `' AND me.at BETWEEN now() - interval '` + steadyGap + `' AND now()))`
 
 const otherWriters = ` FROM writers WHERE part = $1 AND token <> $2 AND `
 
