@@ -76,9 +76,17 @@ func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error
 
 // Pause stops handing a channel out, or goes on with it. What is out runs to its end.
 func (ro *roster) Pause(ctx context.Context, id channel.ID, paused bool) error {
+	state, word := channel.Active, "resumed"
+	if paused {
+		state, word = channel.Paused, "paused"
+	}
 	if away, err := ro.elsewhere(ctx, id); err != nil || away {
-		if err == nil {
-			_, err = ro.cfg.Store.Channel(ctx, id) // there is one
+		if err == nil { // no manager may have it at the moment: then its next one reads this
+			err = ro.cfg.Store.Update(ctx, ro.epoch, id, func(ch *channel.Channel) {
+				if ch.State != channel.Removed {
+					ch.State, ch.Reason = state, ""
+				}
+			})
 		}
 		if err == nil {
 			err = ro.tell(ctx, notePause, noted{ID: id, Paused: paused})
@@ -94,10 +102,6 @@ func (ro *roster) Pause(ctx context.Context, id channel.ID, paused bool) error {
 		}
 		if answer = ro.machine.Unmark(s); answer != nil {
 			return
-		}
-		state, word := channel.Active, "resumed"
-		if paused {
-			state, word = channel.Paused, "paused"
 		}
 		ro.sched.Edit(s, func(f *recrawl.Facts) {
 			f.Flags &^= recrawl.Paused

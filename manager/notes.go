@@ -62,7 +62,10 @@ func (c *core) tell(ctx context.Context, what string, n noted) error {
 func (c *core) mention(ctx context.Context, what string, n noted) error {
 	b, err := json.Marshal(n)
 	if err == nil {
-		err = c.tenancy.Shared.Tell(ctx, channel.Note{What: what, Body: b})
+		told := channel.Note{What: what, Body: b}
+		if err = c.tenancy.Shared.Tell(ctx, told); err == nil {
+			c.tenancy.delay(told)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("tell the other managers: %w", err)

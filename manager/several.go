@@ -114,6 +114,7 @@ type tenancy struct {
 
 	mu   sync.Mutex
 	told []channel.Note // what was heard, and is to be done in the next turn; guarded by mu
+	late []lateOrder    // that may be for whoever takes a channel next; likewise
 
 	needs map[channel.Epoch]share.Need // what managers told last, this one too; owned by the goroutine that beats
 	moved time.Time                    // when quotas were moved last
@@ -265,6 +266,7 @@ func (t *tenancy) take(ctx context.Context, parts []uint8) error {
 		t.sched.Rerank()
 		t.log.Info("partitions taken", "partitions", len(taken.Parts), "channels", t.sched.Len(), "took", now.Sub(began))
 	})
+	t.catchUp(ctx, taken.Parts)
 	return nil
 }
 
@@ -393,6 +395,7 @@ func (t *tenancy) obey(ctx context.Context) {
 	t.told = nil
 	t.mu.Unlock()
 	for _, n := range notes {
+		t.delay(n)
 		if err := t.hear(ctx, n); err != nil && ctx.Err() == nil {
 			t.log.Warn("what another manager told is not taken in", "what", n.What, "err", err)
 		}
