@@ -148,7 +148,8 @@ func (t *Task) page(now time.Time, p *channel.Page, found *Findings) {
 		p.Body, p.Truncated = p.Body[:most], true
 		found.Truncated++
 	}
-	if f := clamp(p.Fetched, t.Claimed.Add(-clockSlack), now); !f.Equal(p.Fetched) {
+	// What it delivered is looked for from the claim on, when it is looked at again: a time before that would hide it.
+	if f := clamp(p.Fetched, t.Claimed, now); !f.Equal(p.Fetched) {
 		if p.Fetched.IsZero() || p.Fetched.Before(now.Add(-lateSlack)) || p.Fetched.After(now.Add(clockSlack)) {
 			found.Times++
 		}

@@ -65,25 +65,14 @@ func (p *Pages) Get(ctx context.Context, rawURL string, at time.Time) (Capture, 
 	return out, nil
 }
 
-// CaptureBy reads the first capture of a page that a deliverer made at a time or after it, Unix seconds. Where it only said that the page is unchanged, the
-// capture has the content that it vouched for.
+// CaptureBy reads what a deliverer delivered of a page in a claim that began at a time, Unix seconds: the capture of which the page or its record says so; where neither
+// does any more, the first one from that time on. Where it only said that the page is unchanged, the capture has the content that it vouched for.
 func (p *Pages) CaptureBy(ctx context.Context, url string, by trust.Peer, at int64) (out Capture, err error) {
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		var found *pb.Capture
-		var when time.Time
-		prefix := append([]byte{schema.Capture}, SURT(url)...)
-		from := CaptureKey(url, time.Unix(at, 0))
-		err := snap.Scan(append(prefix, 0), from[:len(from)-1], true, func(key, value []byte) (bool, error) {
-			m := new(pb.Capture)
-			if err := schema.Decode(value, m); err != nil {
-				return false, err
-			}
-			if m.Deliverer == uint64(by) && URLOfCapture(key) == url {
-				found = m
-				_, when, _ = schema.CaptureOf(key)
-			}
-			return found == nil, ctx.Err()
-		})
+		found, when, err := claimed(snap, url, uint64(by), at)
+		if err == nil && found == nil {
+			found, when, err = firstBy(ctx, snap, url, uint64(by), at)
+		}
 		if err != nil || found == nil {
 			return firstOf(err, ErrNotFound)
 		}
@@ -97,6 +86,59 @@ func (p *Pages) CaptureBy(ctx context.Context, url string, by trust.Peer, at int
 		return Capture{}, fmt.Errorf("what was delivered of %s: %w", url, err)
 	}
 	return out, nil
+}
+
+// claimed finds the capture of a page's last visit, or of a version of its record, if that is what a deliverer delivered in the claim that began at a time; nil: neither
+// is. Claims are named by whole seconds, and a peer may have two of a channel within one.
+func claimed(snap ledger.Snapshot, url string, by uint64, at int64) (found *pb.Capture, when time.Time, err error) {
+	h := channel.URLHash(url)
+	id, ok, err := owner(snap, h)
+	if err != nil || !ok {
+		return nil, when, err
+	}
+	m := new(pb.Page)
+	if _, err := ledger.Get(snap, schema.Key2(schema.Page, uint64(id), h), m); err != nil {
+		return nil, when, err
+	}
+	t, _, err := trustOf(snap, uint64(id), h)
+	if err != nil {
+		return nil, when, err
+	}
+	var times []int64
+	if m.Url == url && m.LastBy == by && m.LastAt == at {
+		times = append(times, m.FetchedUs)
+	}
+	for _, v := range []*pb.Version{t.GetCur(), t.GetPrev()} {
+		if v.GetBy() == by && v.GetAt() == at && v.GetFetchedUs() != 0 {
+			times = append(times, v.FetchedUs)
+		}
+	}
+	for _, us := range times {
+		c := new(pb.Capture)
+		when = time.UnixMicro(us).UTC()
+		if ok, err := ledger.Get(snap, CaptureKey(url, when), c); err != nil || ok && c.Deliverer == by {
+			return c, when, err
+		}
+	}
+	return nil, when, nil
+}
+
+// firstBy finds the first capture of a page that a deliverer made at a time or after it, Unix seconds; nil: there is none.
+func firstBy(ctx context.Context, snap ledger.Snapshot, url string, by uint64, at int64) (found *pb.Capture, when time.Time, err error) {
+	prefix := append([]byte{schema.Capture}, SURT(url)...)
+	from := CaptureKey(url, time.Unix(at, 0))
+	err = snap.Scan(append(prefix, 0), from[:len(from)-1], true, func(key, value []byte) (bool, error) {
+		m := new(pb.Capture)
+		if err := schema.Decode(value, m); err != nil {
+			return false, err
+		}
+		if m.Deliverer == by && URLOfCapture(key) == url {
+			found = m
+			_, when, _ = schema.CaptureOf(key)
+		}
+		return found == nil, ctx.Err()
+	})
+	return found, when, err
 }
 
 // findCapture finds the last capture of a URL at a time or before that was not withdrawn, or, of now, whose version is shown.

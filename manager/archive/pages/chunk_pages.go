@@ -21,7 +21,7 @@ func (p *Pages) Take(ctx context.Context, set ledger.PageSet) (j *ledger.Job, to
 		p.building.RUnlock()
 		p.hosts.Unlock(set.Host, h, false)
 	}
-	b := builder{outbox: deliveredBy(&set), key: schema.Key3(schema.Delivered, uint64(set.Channel), uint64(set.Gen), set.Seq), p: p, id: set.Channel, seed: set.Seed, now: set.Now, by: set.Deliverer, account: set.Account, several: set.Several, drafts: make(map[uint64]*draft, len(set.Pages))}
+	b := builder{outbox: deliveredBy(&set), key: schema.Key3(schema.Delivered, uint64(set.Channel), uint64(set.Gen), set.Seq), p: p, id: set.Channel, gen: set.Gen, seed: set.Seed, now: set.Now, by: set.Deliverer, account: set.Account, several: set.Several, drafts: make(map[uint64]*draft, len(set.Pages))}
 	if err := b.build(ctx, set); err != nil {
 		done()
 		return nil, told, nil, err
@@ -34,6 +34,7 @@ func (p *Pages) Take(ctx context.Context, set ledger.PageSet) (j *ledger.Job, to
 type builder struct {
 	p    *Pages
 	id   channel.ID
+	gen  channel.Gen
 	seed [32]byte // hash of the chunk: what record ids are made from
 	now  time.Time
 	job  ledger.Job
@@ -50,8 +51,9 @@ type builder struct {
 	events []event
 	links  []ledger.Change // of pages, for PageRank
 
-	outbox *pb.Delivered // what the manager takes in of it
-	key    []byte        // of that
+	outbox *pb.Delivered   // what the manager takes in of it
+	key    []byte          // of that
+	before map[uint64]bool // pages of which earlier chunks of the claim say something; nil: that was not looked for yet
 
 	linkBytes int
 }

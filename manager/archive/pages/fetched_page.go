@@ -50,6 +50,7 @@ type draft struct {
 	page  *pb.Page
 	owner channel.ID // the channel whose page it was; 0: none, or rebuilt from files
 	owned bool
+	said  bool        // this chunk says something of it that the manager takes in
 	past  *pb.History // if it changed
 	trust []byte      // its record, if it was another channel's; nil: nothing was said of it
 }
@@ -129,6 +130,9 @@ func (b *builder) page(p *channel.Page) error {
 	p.Fetched = p.Fetched.Truncate(time.Microsecond)
 	d, err := b.draft(p.URL)
 	if err != nil {
+		return err
+	}
+	if again, err := b.again(d); err != nil || again {
 		return err
 	}
 	seen := d.page.FirstUs != 0

@@ -25,6 +25,32 @@ func (b *builder) visits(m *pb.Page) (last lastVisit) {
 	return last
 }
 
+// again tells whether this claim has said what a page is before. Its first word counts: of two that differ, one could be shown, and the other one be found when it is
+// looked at what was delivered. No crawl fetches a page twice.
+func (b *builder) again(d *draft) (bool, error) {
+	if d.said || d.page.LastBy != b.by || d.page.LastAt != b.outbox.ClaimedUs/1e6 {
+		return d.said, nil // most pages
+	}
+	if b.before == nil {
+		b.before = map[uint64]bool{}
+		err := eachDelivered(b.snap, b.id, b.gen, func(_ []byte, m *pb.Delivered) error {
+			for _, v := range m.Pages {
+				b.before[v.Url] = true
+			}
+			for _, q := range m.Quiet {
+				for _, url := range q.Urls {
+					b.before[url] = true
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	return b.before[d.url], nil
+}
+
 // deliveredBy begins what the manager takes in of a chunk.
 func deliveredBy(set *ledger.PageSet) *pb.Delivered {
 	return &pb.Delivered{Deliverer: set.Deliverer, Account: set.Account, Prefix: set.Prefix, ClaimedUs: schema.Micros(set.Claimed)}
@@ -37,6 +63,7 @@ func (b *builder) said(d *draft, p *channel.Page, digest uint64, old *pb.Version
 		return // contradict.go judges who says that a page is gone
 	}
 	m := d.page
+	d.said = true
 	if b.quiet(d, digest, old) {
 		b.quietly(d.url, last.by)
 		return
