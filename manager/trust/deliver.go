@@ -166,7 +166,8 @@ func (w *visit) page(i int) {
 		return
 	}
 	v := Version{Digest: s.Digest, Shingle: s.Shingle, By: w.d.Peer, At: w.at, State: Provisional}
-	v.Doubt = same && g.Cur.State == Withdrawn && g.Cur.Doubt // an arbiter saw otherwise
+	lost := func(o *Version) bool { return o.State == Withdrawn && o.Doubt && g.alike(o, s.Digest, s.Shingle) }
+	v.Doubt = same && g.Cur.State == Withdrawn && g.Cur.Doubt || lost(&g.Prev) // an arbiter saw otherwise
 	if v.Doubt && w.m.cfg.Enforce || w.m.inDoubt(w.p) || w.watched && w.m.cfg.Enforce {
 		v.State = Held
 	}

@@ -137,6 +137,36 @@ func (p *Page) goBack() {
 	}
 }
 
+// shows tells whether the current version is what a delivery saw: who saw the same as that delivery vouches for no version that came later.
+func (p *Page) shows(by Peer, at int64) bool {
+	return p.Cur.By == by && p.Cur.At == at || p.LastBy == by && p.LastAt == at
+}
+
+// after is the time of the delivery by which the accuser of a next crawl contradicted another one, as far as the record knows; else what is given.
+func (p *Page) after(k *Case, or int64) int64 {
+	switch {
+	case p.Cur.By == k.Accuser && p.Cur.At > k.At:
+		return p.Cur.At
+	case p.Prev.By == k.Accuser && p.Prev.At > k.At:
+		return p.Prev.At
+	case p.LastBy == k.Accuser && p.LastAt > k.At:
+		return p.LastAt
+	}
+	return or
+}
+
+// disbelieve takes back what a delivery said of the page that lost before the arbiter: a version of its own, and its word for that of another.
+func (p *Page) disbelieve(by Peer, at int64) {
+	for _, v := range []*Version{&p.Cur, &p.Prev} {
+		if p.LastBy == by && p.LastAt == at {
+			p.unsay(v, by)
+		}
+		if v.State != None && v.By == by && v.At == at {
+			v.State, v.Doubt = Withdrawn, true
+		}
+	}
+}
+
 // Hold marks the version that a peer delivered at a time as held, if nobody has corroborated it. What the same delivery said of another's version corroborates it no
 // more: liars who are after one host come in turn, and each would vouch for the one before. It reports whether the record has changed.
 func (p *Page) Hold(by Peer, at int64) bool {

@@ -57,7 +57,7 @@ func (m *Machine) Answered(now time.Time, checker Peer, e *Evidence) []Act {
 	if e.Page != nil {
 		e.Page.Blind = 0
 	}
-	if e.Page != nil && (r.Verdict == compare.Same || e.Page.IsDynamic()) {
+	if e.Page != nil && (r.Verdict == compare.Same || e.Page.IsDynamic()) && e.Page.shows(p.number, e.Case.At) {
 		m.corroborate(e.Page, c)
 	}
 	m.credit(c, m.cfg.DriftCheck, Checking)
@@ -85,7 +85,7 @@ func (m *Machine) valid(p *peer, e *Evidence) {
 	m.tail.checks++
 	m.credit(p, m.cfg.DriftValid, Forging, Laziness)
 	m.graduate(p)
-	if s := m.sites[e.Case.Channel]; s != nil && s.until > 0 {
+	if s := m.sites[e.Case.Channel]; s != nil && s.until > 0 && e.Page != nil && e.Page.shows(p.number, e.Case.At) { // not of a delivery before the one that is held
 		if s.valid = min(s.valid+1, 254); int(s.valid) == m.cfg.WatchValid && !m.inDoubt(p) {
 			m.do(Act{Kind: Accept, Peer: p.number, Channel: e.Case.Channel, At: e.Case.At})
 		}
@@ -195,7 +195,7 @@ func (m *Machine) lost(now time.Time, r *Ruling, truth *compare.Features) {
 	}
 }
 
-// slandered charges the accuser: what the delivery says is what the arbiter saw.
+// slandered charges the accuser: what the delivery says is what the arbiter saw. An accuser that crawled the page next has lost with what it delivered itself.
 func (m *Machine) slandered(now time.Time, r *Ruling, truth *compare.Features) {
 	k := &r.Case
 	d := r.tolerance().Compare(r.Checked, truth)
@@ -206,6 +206,12 @@ func (m *Machine) slandered(now time.Time, r *Ruling, truth *compare.Features) {
 	} else {
 		c.reason = SlanderedNext
 		c.amount, c.strong = m.loss(r)
+		if r.Page != nil {
+			c.task = r.Page.after(k, c.task)
+			if m.cfg.Enforce {
+				r.Page.disbelieve(k.Accuser, c.task)
+			}
+		}
 		if g := r.Page; g != nil && g.Prev.By == k.Accused && g.Prev.At == k.At && g.Prev.State == Contested {
 			g.Cur, g.Prev = g.Prev, g.Cur
 			g.Cur.State = Provisional

@@ -1,0 +1,58 @@
+package trust
+
+import (
+	"testing"
+	"time"
+)
+
+// TestCheckerVouchesForWhatItChecked has a checker answer after another peer has delivered a new version: it saw what the delivery says that it was to check, and
+// vouches for no other.
+func TestCheckerVouchesForWhatItChecked(t *testing.T) {
+	w := newStage(t, 1)
+	for n := range 3 {
+		w.m.Join(Peer(n+1), Account(n+1), Prefix(n+1))
+		w.m.Vouch(Peer(n + 1))
+	}
+	w.deliver(t, 1, 9, []string{"apple"})
+	asked := w.audit[url(9, 0)]
+	w.now = w.now.Add(time.Minute)
+	w.deliver(t, 2, 9, []string{"fake"})
+	e := w.evidence(asked, "apple", "apple")
+	w.say(w.m.Answered(w.now, 3, &e))
+	if g := w.page(9, 0); g.Cur.By != 2 || g.Cur.State != Provisional || g.Cur.Seen() != 0 {
+		t.Errorf("who saw the version before vouches for %+v", g.Cur)
+	}
+	if p, _ := w.m.Peer(1); p.Checks != 1 {
+		t.Errorf("the delivery that was checked has %d valid checks", p.Checks)
+	}
+	e = w.evidence(w.audit[url(9, 0)], "fake", "fake")
+	w.say(w.m.Answered(w.now, 3, &e))
+	if g := w.page(9, 0); g.Cur.State != Verified {
+		t.Errorf("who saw this version leaves it %+v", g.Cur)
+	}
+}
+
+// TestWatchWaitsForItsOwnChecks has checks of the delivery before come late: they do not have the one accepted that is held on a watched channel.
+func TestWatchWaitsForItsOwnChecks(t *testing.T) {
+	w := newStage(t, 1)
+	for n := range 4 {
+		w.m.Join(Peer(n+1), Account(n+1), Prefix(n+1))
+		w.m.Vouch(Peer(n + 1))
+	}
+	words := []string{"apple", "pear", "plum", "fig", "nut"}
+	w.deliver(t, 1, 9, words)
+	w.m.loser(w.now, 9, 4, true)
+	w.now = w.now.Add(time.Minute)
+	before := map[uint64]Case{}
+	for n := range words {
+		before[url(9, n)] = Case{Reason: LostAudit, URL: url(9, n), Channel: 9, Accused: 1, At: w.now.Add(-time.Minute).Unix()}
+	}
+	w.deliver(t, 2, 9, []string{"a", "b", "c", "d", "e"})
+	for n, word := range words {
+		e := w.evidence(before[url(9, n)], word, word)
+		w.say(w.m.Answered(w.now, 3, &e))
+	}
+	if g := w.page(9, 0); g.Cur.By != 2 || g.Cur.State != Held {
+		t.Errorf("checks of another delivery leave the held one %+v", g.Cur)
+	}
+}
