@@ -138,8 +138,7 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 		return err
 	}
 	au.arbiter = au.number(arbiterName)
-	au.trust.Join(au.arbiter, trust.Account(au.arbiter), trust.Prefix(au.arbiter))
-	au.trust.Vouch(au.arbiter)
+	au.trust.JoinArbiter(au.arbiter)
 	if !first {
 		au.forget(au.trust)
 		return au.suspendAgain(ctx)

@@ -58,7 +58,8 @@ type Machine struct {
 	tags        map[uint16]int          // the same by tag, to leave them out among losers
 	places      map[Prefix][]Account    // accounts of a prefix that may have tasks
 	newcomers   int
-	established int
+	established int    // without the arbiter
+	arbiter     Peer   // as whom it checks; 0: it was not told
 	handed      uint32 // tasks lately, and those of newcomers
 	handedNew   uint32
 	tail        tail
