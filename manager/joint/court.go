@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"shoal/manager"
@@ -225,10 +226,12 @@ func (r *Running) othersOf(ctx context.Context, peer string) (others []trust.Pee
 	return others, nil
 }
 
-// decided is what came of a decision about a peer. Managers that hold nothing against it refuse; one that did not answer must be asked again.
+// decided is what came of a decision about a peer. Managers that hold nothing against it refuse; one that did not answer must be asked again: those that have decided
+// refuse then, so that only what is missing is done.
 func decided(all []said[manager.PeerTrust]) (out manager.PeerTrust, err error) {
 	done := false
-	var refused, away error
+	var refused error
+	var away, why []string
 	for _, x := range all {
 		switch {
 		case x.err == nil && done:
@@ -236,19 +239,24 @@ func decided(all []said[manager.PeerTrust]) (out manager.PeerTrust, err error) {
 		case x.err == nil:
 			out, done = x.value, true
 		case errors.Is(x.err, errAway):
-			away = fmt.Errorf("the manager on %s was not reached: %w; ask again", x.by.Machine, x.err)
+			away, why = append(away, cmp.Or(x.by.Machine, x.by.Peer)), append(why, x.err.Error())
 		default:
 			refused = cmp.Or(refused, x.err)
 		}
 	}
-	switch {
-	case away != nil:
-		return out, away
+	switch machines := strings.Join(away, ", "); {
+	case len(away) > 0 && done:
+		return out, fmt.Errorf("%w: it is done at the other managers, but not on %s (%s): ask again when that answers, to have it done there too; if it says then that there is nothing to do, there is not", ErrPart, machines, strings.Join(why, "; "))
+	case len(away) > 0:
+		return out, fmt.Errorf("%w: nothing is done, as the managers that answer hold nothing against the peer, and it is not known what is held on %s (%s): ask again when that answers", ErrPart, machines, strings.Join(why, "; "))
 	case done:
 		return out, nil
 	}
 	return out, refused
 }
+
+// ErrPart says that not all managers of the network have done what was asked for.
+var ErrPart = errors.New("joint: not every manager answers")
 
 // Vouch implements desk.Running: at all managers.
 func (r *Running) Vouch(ctx context.Context, ids ...string) error {

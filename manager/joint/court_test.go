@@ -3,6 +3,7 @@ package joint
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -137,5 +138,48 @@ func TestPardonKnowsAllManagers(t *testing.T) {
 	}
 	if p, err := own.Pardon(t.Context(), "second"); err != nil || !slices.Equal(p.Others, want) || !slices.Equal(there, want) {
 		t.Errorf("a pardon at another manager names the others %v, to it %v, %v; want %v", p.Others, there, err, want)
+	}
+}
+
+// deciding is a manager that has suspended a peer, until it pardons it.
+type deciding struct {
+	judging
+	holds *bool
+}
+
+func (d deciding) Pardon(context.Context, string, ...trust.Peer) (manager.PeerTrust, error) {
+	if !*d.holds {
+		return manager.PeerTrust{}, manager.ErrAsk
+	}
+	*d.holds = false
+	return manager.PeerTrust{ID: "peer", Info: trust.Info{Peer: 1, Standing: trust.Established}}, nil
+}
+
+// TestPardonIsFinishedByAskingAgain has a manager give no answer when a peer is pardoned: the operator is told where that is done and where not, and asking again when it
+// answers does the rest.
+func TestPardonIsFinishedByAskingAgain(t *testing.T) {
+	for name, elsewhere := range map[string]bool{"this one holds something": true, "only the silent one does": false} {
+		t.Run(name, func(t *testing.T) {
+			here, there, silent := elsewhere, true, true
+			other := New(Config{Own: deciding{holds: &there}, Me: "other"})
+			own := New(Config{Own: deciding{holds: &here}, Me: "own", Others: func() []Other { return []Other{{Peer: "other", Machine: "b"}} },
+				Ask: func(ctx context.Context, _ string, req []byte) ([]byte, error) {
+					if silent {
+						return nil, context.DeadlineExceeded
+					}
+					return other.Answer(ctx, req)
+				}})
+			_, err := own.Pardon(t.Context(), "peer")
+			if !errors.Is(err, ErrPart) || !strings.Contains(err.Error(), "on b") || strings.Contains(err.Error(), "nothing is done") == elsewhere || here {
+				t.Errorf("with a silent manager: %v; held here still: %v", err, here)
+			}
+			silent = false
+			if p, err := own.Pardon(t.Context(), "peer"); err != nil || p.Standing != trust.Established || there {
+				t.Errorf("asked again: %+v, %v; held there still: %v", p, err, there)
+			}
+			if _, err := own.Pardon(t.Context(), "peer"); !errors.Is(err, manager.ErrAsk) {
+				t.Errorf("when nothing is left: %v", err)
+			}
+		})
 	}
 }
