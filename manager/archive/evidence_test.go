@@ -100,6 +100,12 @@ func TestEvidence(t *testing.T) {
 	if all, err := a.Evidence.List(t.Context(), d.Deliverer); err != nil || len(all) != 1 || all[0].Number != n {
 		t.Errorf("%+v, %v", all, err)
 	}
+	if err := a.Evidence.Purge(t.Context(), about.Accuser); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := a.Evidence.Read(t.Context(), n); err != nil || c.Loser != d.Deliverer || c.Side(evidence.Checked) != nil || c.Side(evidence.Delivered) == nil || c.Side(evidence.Arbiter) == nil {
+		t.Errorf("after a purge of the checker the case of another peer is %+v, %v", c, err)
+	}
 	if err := a.Evidence.Purge(t.Context(), d.Deliverer); err != nil {
 		t.Fatal(err)
 	}

@@ -243,6 +243,20 @@ func (r *Room) List(ctx context.Context, peer trust.Peer) (out []Case, err error
 	return out[:min(len(out), maxListed)], nil
 }
 
+// Unclosed are the numbers of all cases that nobody has closed.
+func (r *Room) Unclosed(ctx context.Context) (numbers []uint64, err error) {
+	err = r.each(ctx, func(number uint64, m *pb.Case) error {
+		if m.ClosedUs == 0 {
+			numbers = append(numbers, number)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list open cases: %w", err)
+	}
+	return numbers, nil
+}
+
 // each calls do for the header of each case. It does not read the sides.
 func (r *Room) each(ctx context.Context, do func(number uint64, m *pb.Case) error) error {
 	return r.ledger.View(func(snap ledger.Snapshot) error {

@@ -108,17 +108,26 @@ func (r *Room) room(ctx context.Context, more int64) error {
 	return nil
 }
 
-// Purge drops all evidence of a peer: the cases in which it is accused, and what it fetched as a checker.
+// Purge drops all evidence of a peer: the cases in which it is accused, or that it has lost, and what it fetched as a checker. Of a case that another peer has lost the
+// rest stays: it is what the operator decides by, and where that peer objects.
 func (r *Room) Purge(ctx context.Context, peer trust.Peer) error {
 	r.one.Lock()
 	defer r.one.Unlock()
 	b := r.ledger.Batch()
+	var others []uint64
 	err := r.each(ctx, func(number uint64, m *pb.Case) error {
-		if m.Accused == uint64(peer) || m.Accuser == uint64(peer) {
+		if m.Accused == uint64(peer) || m.Loser == uint64(peer) {
 			drop(b, number)
+		} else if m.Accuser == uint64(peer) || m.Sides>>Second != 0 {
+			others = append(others, number)
 		}
 		return nil
 	})
+	for _, number := range others {
+		if err == nil {
+			err = r.dropSides(b, number, uint64(peer))
+		}
+	}
 	if err == nil {
 		err = r.ledger.View(func(snap ledger.Snapshot) error {
 			m := new(pb.Fetch)
@@ -139,6 +148,23 @@ func (r *Room) Purge(ctx context.Context, peer trust.Peer) error {
 		return fmt.Errorf("purge the evidence of %s: %w", ledger.DelivererName(uint64(peer)), err)
 	}
 	return nil
+}
+
+// dropSides deletes what a peer fetched for a case.
+func (r *Room) dropSides(b *ledger.Batch, number, peer uint64) error {
+	return r.ledger.View(func(snap ledger.Snapshot) error {
+		for s := Checked; s < sides; s++ {
+			f := new(pb.Fetch)
+			ok, err := ledger.Get(snap, sideKey(number, s), f)
+			if err != nil {
+				return err
+			}
+			if ok && f.By == peer {
+				b.Add(ledger.Change{Key: sideKey(number, s)})
+			}
+		}
+		return nil
+	})
 }
 
 // PurgeAll is Purge of several deliverers.
