@@ -31,7 +31,8 @@ type auditor struct {
 	keep    *keeper
 	errands *errands
 	clerks  *clerks
-	visits  visits // for the arbiter
+	visits  visits          // for the arbiter
+	courts  map[uint64]bool // cases that are on their way to a ruling
 	trust   *trust.Machine
 	hosts   map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
 	circle
@@ -96,7 +97,7 @@ const (
 
 // newAuditor makes an auditor without a Machine, which comes with restore.
 func newAuditor(c *core, keep *keeper, er *errands) *auditor {
-	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, circle: newCircle(), roll: newRoll(), clerks: newClerks(),
+	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, courts: map[uint64]bool{}, circle: newCircle(), roll: newRoll(), clerks: newClerks(),
 		visits: visits{granted: make(chan *visit, 1)}}
 	er.answers, er.gaveUp = au.answered, au.unanswered
 	return au

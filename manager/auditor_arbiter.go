@@ -53,6 +53,11 @@ func (au *auditor) visit(now time.Time) {
 	for k := 0; k < len(au.visits.waits) && au.visits.now == nil; {
 		t := au.visits.waits[k]
 		key := channel.KeyOf(t.origin)
+		if !au.tenancy.mine(key) { // another manager's by now: it opens the case again
+			au.visits.waits = slices.Delete(au.visits.waits, k, k+1)
+			delete(au.courts, t.number)
+			continue
+		}
 		late := now.After(t.until) || au.isBlocked(t.origin)
 		if !late && !au.machine.Visit(now, key) {
 			k++

@@ -166,6 +166,10 @@ func (au *auditor) contestLast(c trust.Case, origin string, w wanted) {
 // contest has a contested page looked at: by the arbiter, and by one more checker if one is wanted; without an arbiter by two more checkers. Called on
 // the loop.
 func (au *auditor) contest(now time.Time, t *dispute) {
+	if au.courts[t.number] {
+		return // it is before the court already
+	}
+	au.courts[t.number] = true
 	au.counts.Arbitrations++
 	t.needs = 1 // this call
 	defer func() { au.ready(t) }()
@@ -215,6 +219,7 @@ func (au *auditor) ready(t *dispute) {
 
 // rule has the Machine rule on a dispute, and files what came of it. Clerks call it.
 func (au *auditor) rule(ctx context.Context, t *dispute) error {
+	defer au.post(ctx, func(time.Time) { delete(au.courts, t.number) })
 	var charged []trust.Act
 	err := au.withRecord(ctx, &t.wanted, func(now time.Time, g *trust.Page) {
 		h := au.learntOf(t.origin)
@@ -231,25 +236,44 @@ func (au *auditor) rule(ctx context.Context, t *dispute) error {
 	if err != nil {
 		return err
 	}
+	return au.file(ctx, t, charged)
+}
+
+// file files what came of a dispute. Who is charged beside the two sides, having vouched for what lost, has a case of its own: it is told of that, and can object.
+func (au *auditor) file(ctx context.Context, t *dispute, charged []trust.Act) error {
 	room := au.cfg.Evidence
-	for _, s := range t.sides {
-		if err := room.Put(ctx, t.number, s.side, s.fetch); err != nil {
+	end := func(number uint64, loser trust.Peer, amount, score float64, note string) error {
+		for _, s := range t.sides {
+			if err := room.Put(ctx, number, s.side, s.fetch); err != nil {
+				return err
+			}
+		}
+		if err := room.Ruled(ctx, number, loser, amount, score, note); err != nil {
 			return err
 		}
+		return room.Close(ctx, number)
 	}
-	note := "no evidence: what was seen differs at each look, or could not be seen again"
+	ruled := false
 	for _, a := range charged {
-		note = a.Reason.String()
-		if err := room.Ruled(ctx, t.number, a.Peer, a.Amount, a.Score, note); err != nil {
+		number := t.number
+		if a.Peer != t.c.Accused && a.Peer != t.c.Accuser {
+			about := t.c
+			about.Accused, about.Also = a.Peer, 0
+			var err error
+			if number, err = room.Open(ctx, about, t.url, nil); err != nil {
+				return err
+			}
+		} else {
+			ruled = true
+		}
+		if err := end(number, a.Peer, a.Amount, a.Score, a.Reason.String()); err != nil {
 			return err
 		}
 	}
-	if len(charged) == 0 {
-		if err := room.Ruled(ctx, t.number, 0, 0, 0, note); err != nil {
-			return err
-		}
+	if ruled {
+		return nil
 	}
-	return room.Close(ctx, t.number)
+	return end(t.number, 0, 0, 0, "no evidence: what was seen differs at each look, or could not be seen again")
 }
 
 // hasChecker tells whether a peer is known that may check what another one delivered. Called on the loop.

@@ -313,9 +313,13 @@ func (au *auditor) inherit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read what other managers learnt of hosts' pages: %w", err)
 	}
-	return au.onLoop(ctx, func(time.Time) {
+	if err := au.onLoop(ctx, func(time.Time) {
 		for _, b := range all {
 			au.takeHosts(b)
 		}
-	})
+	}); err != nil {
+		return err
+	}
+	au.clerk(0, "contested pages are not ruled on", au.reopen)
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/lease"
+	"shoal/manager/archive"
 	"shoal/manager/archive/evidence"
 	"shoal/manager/trust"
 	"shoal/recrawl"
@@ -119,33 +120,42 @@ func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// reopen has the cases ruled on that were open when the manager before this one ended. Clerks call it.
+// reopen has the cases ruled on that were open when the manager before this one ended, or when another one gave their hosts away. Clerks call it.
 func (au *auditor) reopen(ctx context.Context) error {
-	all, err := au.cfg.Evidence.List(ctx, 0)
+	all, err := au.cfg.Evidence.Unclosed(ctx)
 	if err != nil {
 		return err
 	}
 	var failed []error
-	for i := range all {
-		if !all[i].Closed.IsZero() {
-			continue
-		}
-		k, err := au.cfg.Evidence.Read(ctx, all[i].Number)
-		if err != nil {
+	for _, number := range all {
+		if err := au.reopenOne(ctx, number); err != nil {
 			failed = append(failed, err)
-			continue
 		}
-		said, seen := k.Side(evidence.Delivered), k.Side(evidence.Checked)
-		p, err := au.cfg.Archive.Record(ctx, k.About.Channel, k.About.URL)
-		if err != nil || said.Features() == nil || seen.Features() == nil { // the page is gone, or there is nothing to compare
-			failed = append(failed, au.cfg.Evidence.Close(ctx, k.Number))
-			continue
-		}
-		w := (&delivered{}).wanted(&p, k.About)
-		w.url = k.URL
-		t := &dispute{wanted: w, origin: channel.Origin(k.URL), number: k.Number, ruling: trust.Ruling{Evidence: trust.Evidence{
-			Case: k.About, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Rate: w.rate, Delay: max(seen.Fetched.Sub(said.Fetched), 0)}}}
-		au.post(ctx, func(now time.Time) { au.contest(now, t) })
 	}
 	return errors.Join(failed...)
+}
+
+func (au *auditor) reopenOne(ctx context.Context, number uint64) error {
+	k, err := au.cfg.Evidence.Read(ctx, number)
+	if err != nil {
+		return err
+	}
+	origin, ours := channel.Origin(k.URL), false
+	if err := au.do(ctx, func(time.Time) { ours = au.tenancy.mine(channel.KeyOf(origin)) && !au.courts[number] }); err != nil || !ours {
+		return err
+	}
+	said, seen := k.Side(evidence.Delivered), k.Side(evidence.Checked)
+	p, err := au.cfg.Archive.Record(ctx, k.About.Channel, k.About.URL)
+	switch {
+	case errors.Is(err, archive.ErrNotFound) || err == nil && (said.Features() == nil || seen.Features() == nil): // the page is gone, or there is nothing to compare
+		return au.cfg.Evidence.Close(ctx, number)
+	case err != nil:
+		return err
+	}
+	w := (&delivered{}).wanted(&p, k.About)
+	w.url = k.URL
+	t := &dispute{wanted: w, origin: origin, number: number, ruling: trust.Ruling{Evidence: trust.Evidence{
+		Case: k.About, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Rate: w.rate, Delay: max(seen.Fetched.Sub(said.Fetched), 0)}}}
+	au.post(ctx, func(now time.Time) { au.contest(now, t) })
+	return nil
 }

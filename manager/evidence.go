@@ -46,5 +46,6 @@ type Evidence interface {
 	Objectors(ctx context.Context) (map[trust.Peer]int, error)
 	Close(ctx context.Context, number uint64) error
 	List(ctx context.Context, peer trust.Peer) ([]archive.EvidenceCase, error)
+	Unclosed(ctx context.Context) ([]uint64, error)
 	Read(ctx context.Context, number uint64) (archive.EvidenceCase, error)
 }
