@@ -18,17 +18,7 @@ func (ro *roster) CrawlNow(ctx context.Context, id channel.ID) error {
 	return ro.crawlNow(ctx, id, false)
 }
 
-// CrawlWhole is CrawlNow for a channel of which something that was crawled does not count any more. Of one that is being crawled, or whose crawl broke off, a
-// whole crawl follows the present one, which leaves out what peers have delivered for it already.
-func (ro *roster) CrawlWhole(ctx context.Context, id channel.ID) error {
-	return ro.crawlNow(ctx, id, true)
-}
-
-const (
-	mostWhole     = 1 << 16 // channels of which a whole crawl is to follow; of more the next crawl comes when it is due
-	withdrawnNote = "something that was crawled of it was withdrawn"
-)
-
+// crawlNow is CrawlNow or, of one channel, CrawlWhole, which is not durable yet.
 func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error {
 	ch, err := ro.cfg.Store.Channel(ctx, id)
 	if err != nil {
@@ -44,9 +34,9 @@ func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error
 			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
 			return
 		}
-		if whole && ro.machine.Gen(s) != 0 && len(ro.whole) < mostWhole {
-			ro.whole[id] = struct{}{}
-			if ro.machine.IsOut(s) {
+		follows := whole && ro.machine.Gen(s) != 0
+		if follows {
+			if ro.whole.add(id, wholeCrawl{}); ro.machine.IsOut(s) {
 				return
 			}
 		}
@@ -68,6 +58,9 @@ func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error
 		note := "asked for by an operator"
 		if whole {
 			note = withdrawnNote
+		}
+		if whole && !follows {
+			ro.whole.add(id, wholeCrawl{true, ro.machine.Gen(s)})
 		}
 		ro.event(s, now, ro.machine.Gen(s), "crawl now", "", note)
 	})

@@ -27,8 +27,8 @@ type core struct {
 	history history
 	members *members
 	sizes   sizes
-	tenancy *tenancy                // nil: no other manager works on the database
-	whole   map[channel.ID]struct{} // channels of which a whole crawl follows the present one; at most mostWhole
+	tenancy *tenancy // nil: no other manager works on the database
+	whole   wholes
 }
 
 // Epoch is the manager's in its database; writes that go together with its own carry it.

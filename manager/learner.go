@@ -71,25 +71,6 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 	return true, le.keep.commit(ctx)
 }
 
-// crawlWhole has the whole crawls begin that are to follow crawls which have ended.
-func (le *learner) crawlWhole(now time.Time) {
-	for id := range le.whole {
-		s, ok := le.table.Find(id)
-		if ok && le.machine.Gen(s) != 0 {
-			continue // it goes on
-		}
-		delete(le.whole, id)
-		if !ok || le.sched.Facts(s).Flags&recrawl.Paused != 0 || le.machine.Blocked(le.table.Host(s)) != "" {
-			continue
-		}
-		if err := le.machine.CrawlNow(now, s); err != nil {
-			le.log.Warn("a channel is not crawled again before it is due", "channel", id, "err", err)
-			continue
-		}
-		le.event(s, now, le.machine.Gen(s), "crawl now", "", withdrawnNote)
-	}
-}
-
 // readFor reads all that a stretch of the feed needs of the database, so that nothing of it is taken in while that cannot be read.
 func (le *learner) readFor(ctx context.Context, entries []archive.Entry, into *effects) error {
 	for i := range entries {

@@ -69,6 +69,9 @@ func (m *Manager) Run(ctx context.Context) error {
 	defer done()
 	m.keep.saveWithin(last, m.cfg.Now(), true)
 	m.auditor.keepAll(last, m.cfg.Now())
+	if err := m.keepWhole(last, m.cfg.Now()); err != nil {
+		m.log.Warn("a restart orders crawls anew that have begun", "err", err)
+	}
 	if m.tenancy != nil {
 		m.tenancy.leave(last, asked)
 	}
@@ -85,6 +88,10 @@ func (m *Manager) round(ctx context.Context, now time.Time) {
 	m.hand.dispatch(ctx, now)
 	m.find.admit(ctx, now)
 	m.keep.save(now, false)
+	if m.whole.read && !m.tenancy.resting() {
+		m.learner.crawlWhole(now)
+	}
+	m.keepWholes(ctx, now)
 	m.auditor.grant()
 	m.auditor.keepUp(ctx, now)
 	m.publish(now)

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -79,7 +80,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 
 // assemble makes the parts and joins them; scheduler and machine come with restore.
 func assemble(cfg Config, now time.Time) (*Manager, error) {
-	c := &core{inbox: newInbox(cfg.Now), cfg: cfg, log: cfg.Log, beside: new(sync.WaitGroup), table: dispatch.NewTable(), tally: newTally(now), events: newEvents(), history: history{kept: now}, members: newMembers(cfg.Terms.Term), whole: map[channel.ID]struct{}{}}
+	c := &core{inbox: newInbox(cfg.Now), cfg: cfg, log: cfg.Log, beside: new(sync.WaitGroup), table: dispatch.NewTable(), tally: newTally(now), events: newEvents(), history: history{kept: now}, members: newMembers(cfg.Terms.Term), whole: wholes{of: map[channel.ID]wholeCrawl{}}}
 	keep, pace := newKeeper(c), &pace{core: c}
 	near, err := newNearness(c, keep, pace)
 	if err != nil {
@@ -104,7 +105,8 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 		errands: errands, auditor: auditor,
 	}
 	if c.tenancy != nil {
-		c.tenancy.hear, c.tenancy.inherit = m.hearNote, m.auditor.inherit
+		c.tenancy.hear = m.hearNote
+		c.tenancy.inherit = func(ctx context.Context) error { return errors.Join(m.auditor.inherit(ctx), m.inheritWhole(ctx)) }
 	}
 	return m, nil
 }

@@ -74,6 +74,9 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	if err := st.Scan(ctx, 0, 0, func(r channel.Hot) error { return m.roster.add(now, r) }); err != nil {
 		return fmt.Errorf("read channels: %w", err)
 	}
+	if err := m.readWhole(ctx); err != nil {
+		return err
+	}
 	return m.auditor.restore(ctx, now)
 }
 

@@ -168,7 +168,7 @@ func (ro *roster) letGo(s recrawl.Slot) {
 	ro.keep.forget(s)
 	delete(ro.near.complaints, s)
 	ro.events.drop(ro.table.ID(s))
-	delete(ro.whole, ro.table.ID(s))
+	ro.whole.drop(ro.table.ID(s))
 	if ro.sched.Facts(s).Updated > 0 {
 		ro.tally.visited--
 	}

@@ -51,3 +51,43 @@ func TestWholeCrawlFollows(t *testing.T) {
 		t.Errorf("a whole crawl was begun %d times", n)
 	}
 }
+
+// TestWholeCrawlOutlivesARestart has a manager end while the crawl is under way that a whole crawl is to follow: the next manager begins it, once.
+func TestWholeCrawlOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	dir, amid, goOn := t.TempDir(), make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	b := open(t, dir, func(_ *manager.Config, s *swarm) {
+		s.amid = func(channel.Header) bool {
+			once.Do(func() { close(amid) })
+			<-goOn
+			return false
+		}
+	})
+	id := b.add(t, "https://a.example")[0]
+	<-amid
+	until(t, "it is out", func() bool { r, _, ok := b.row(id); return ok && r.Out })
+	if err := b.m.CrawlWhole(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan struct{})
+	go func() { b.stop(); close(stopped) }()
+	until(t, "the manager has ended", func() bool { return errors.Is(b.m.CrawlNow(t.Context(), id), manager.ErrStopped) })
+	close(goOn) // the crawl ends while no manager runs
+	<-stopped
+	b = open(t, dir, nil)
+	followed := func() (n int) {
+		_, events, _ := b.row(id)
+		for _, e := range events {
+			if e.What == "crawl now" && strings.Contains(e.Note, "withdrawn") {
+				n++
+			}
+		}
+		return n
+	}
+	until(t, "the whole crawl is begun", func() bool { return followed() == 1 })
+	until(t, "it is crawled", func() bool { r, _, ok := b.row(id); return ok && r.Visits >= 3 })
+	if n := followed(); n != 1 {
+		t.Errorf("a whole crawl was begun %d times", n)
+	}
+}

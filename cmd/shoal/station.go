@@ -461,10 +461,8 @@ const inviteLife = 7 * 24 * time.Hour
 
 // crawlFirst has channels crawled as soon as there is room; one that is paused or gone is left as it is.
 func (st *station) crawlFirst(ids []channel.ID) {
-	for _, id := range ids {
-		if err := st.manager.CrawlWhole(context.Background(), id); err != nil {
-			st.cfg.log.Debug("a channel is not crawled first after a purge", "channel", id, "err", err)
-		}
+	if err := st.manager.CrawlWhole(context.Background(), ids...); err != nil {
+		st.cfg.log.Debug("some channels are not crawled first after a purge", "err", err)
 	}
 }
 

@@ -1,0 +1,165 @@
+package manager
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"shoal/channel"
+	"shoal/recrawl"
+)
+
+// stateWhole names what the database keeps of channels of which a whole crawl is to begin: a restart orders those anew.
+const stateWhole = "whole-crawls"
+
+const (
+	mostWhole     = 1 << 16         // channels of which a whole crawl is to begin; of more the next crawl comes when it is due
+	wholeEvery    = 5 * time.Second // between two writes of what has begun meanwhile
+	withdrawnNote = "something that was crawled of it was withdrawn"
+)
+
+// wholes are channels of which something that was crawled does not count any more, and whose whole crawl has no generation yet. Owned by the loop.
+type wholes struct {
+	of      map[channel.ID]wholeCrawl
+	changed bool      // since it was written
+	written time.Time // last
+	read    bool      // some were read, and are to be looked at
+}
+
+// wholeCrawl is one that is to begin.
+type wholeCrawl struct {
+	ordered bool // else it follows the crawl that is under way
+	gen     channel.Gen
+}
+
+// add notes one, unless there are too many.
+func (w *wholes) add(id channel.ID, c wholeCrawl) {
+	if _, known := w.of[id]; known || len(w.of) < mostWhole {
+		w.of[id], w.changed = c, true
+	}
+}
+
+// drop forgets one.
+func (w *wholes) drop(id channel.ID) {
+	if _, known := w.of[id]; known {
+		delete(w.of, id)
+		w.changed = true
+	}
+}
+
+// takeIn adds those of a stored state.
+func (w *wholes) takeIn(b []byte) error {
+	if len(b)%8 != 0 {
+		return fmt.Errorf("manager: whole crawls in %d bytes", len(b))
+	}
+	for ; len(b) > 0; b = b[8:] {
+		id := channel.ID(binary.BigEndian.Uint64(b))
+		if _, known := w.of[id]; !known {
+			w.add(id, wholeCrawl{})
+			w.read = true
+		}
+	}
+	return nil
+}
+
+// CrawlWhole has channels crawled as soon as there is room of which something that was crawled does not count any more. Of one that is being crawled, or whose crawl
+// broke off, a whole crawl follows the present one, which leaves out what peers have delivered for it already. When it returns that is durable.
+func (ro *roster) CrawlWhole(ctx context.Context, ids ...channel.ID) error {
+	var failed []error
+	for _, id := range ids {
+		if err := ro.crawlNow(ctx, id, true); err != nil {
+			failed = append(failed, fmt.Errorf("channel %d: %w", id, err))
+		}
+	}
+	err := ro.onLoop(ctx, func(now time.Time) { failed = append(failed, ro.keepWhole(ctx, now)) })
+	return errors.Join(append(failed, err)...)
+}
+
+// keepWhole writes which channels are to be crawled whole, if that has changed. Called on the loop.
+func (c *core) keepWhole(ctx context.Context, now time.Time) error {
+	w := &c.whole
+	if !w.changed {
+		return nil
+	}
+	w.written = now
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	var b []byte
+	for _, id := range slices.Sorted(maps.Keys(w.of)) {
+		b = binary.BigEndian.AppendUint64(b, uint64(id))
+	}
+	if err := c.cfg.Store.PutState(ctx, c.epoch, stateWhole, b); err != nil {
+		return fmt.Errorf("write which channels are to be crawled whole: %w", err)
+	}
+	w.changed = false
+	return nil
+}
+
+// keepWholes is keepWhole now and then.
+func (c *core) keepWholes(ctx context.Context, now time.Time) {
+	if now.Sub(c.whole.written) < wholeEvery {
+		return
+	}
+	if err := c.keepWhole(ctx, now); err != nil {
+		c.log.Warn("a restart orders crawls anew that have begun", "err", err)
+	}
+}
+
+// readWhole goes on with those of the manager before this one.
+func (c *core) readWhole(ctx context.Context) error {
+	b, err := c.cfg.Store.State(ctx, stateWhole)
+	if err != nil {
+		return fmt.Errorf("read which channels are to be crawled whole: %w", err)
+	}
+	c.tookWhole(b)
+	return nil
+}
+
+// inheritWhole goes on with those of other managers, when this one takes partitions of theirs. Those of channels that it does not have are left out then.
+func (c *core) inheritWhole(ctx context.Context) error {
+	all, err := c.tenancy.Shared.Others(ctx, stateWhole)
+	if err != nil {
+		return fmt.Errorf("read which channels are to be crawled whole: %w", err)
+	}
+	return c.onLoop(ctx, func(time.Time) {
+		for _, b := range all {
+			c.tookWhole(b)
+		}
+	})
+}
+
+func (c *core) tookWhole(b []byte) {
+	if err := c.whole.takeIn(b); err != nil {
+		c.log.Warn("channels of which something was withdrawn are crawled when they are due", "err", err)
+	}
+}
+
+// crawlWhole has the whole crawls begin that are to follow crawls which have ended, and forgets those that have begun: their generation is durable.
+func (le *learner) crawlWhole(now time.Time) {
+	le.whole.read = false
+	for id, w := range le.whole.of {
+		s, ok := le.table.Find(id)
+		gen := channel.Gen(0)
+		if ok {
+			gen = le.machine.Gen(s)
+		}
+		switch {
+		case ok && !w.ordered && gen != 0, ok && w.ordered && gen == w.gen && gen != 0:
+			continue // the crawl before goes on, or this one waits for room
+		case !ok || w.ordered || le.sched.Facts(s).Flags&recrawl.Paused != 0 || le.machine.Blocked(le.table.Host(s)) != "":
+			le.whole.drop(id)
+			continue
+		}
+		if err := le.machine.CrawlNow(now, s); err != nil {
+			le.log.Warn("a channel is not crawled again before it is due", "channel", id, "err", err)
+			le.whole.drop(id)
+			continue
+		}
+		le.whole.add(id, wholeCrawl{true, le.machine.Gen(s)})
+		le.event(s, now, le.machine.Gen(s), "crawl now", "", withdrawnNote)
+	}
+}
