@@ -7,12 +7,42 @@ import (
 	"unicode/utf8"
 )
 
-// reference decodes the character references in the value of an attribute.
+// reference gives the value of an attribute: what is no character is U+FFFD, and character references are decoded.
 func reference(b []byte) string {
+	if bytes.IndexByte(b, 0) >= 0 || !utf8.Valid(b) {
+		b = scalars(b)
+	}
 	if bytes.IndexByte(b, '&') < 0 {
 		return string(b)
 	}
 	return unescape(string(b))
+}
+
+// decoded does the same without a copy where nothing is to be done.
+func decoded(b []byte) []byte {
+	if bytes.IndexByte(b, '&') < 0 && bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) {
+		return b
+	}
+	return []byte(reference(b))
+}
+
+// scalars puts U+FFFD for each NUL (HTML, section 13.2.5) and for what is not UTF-8: one for each longest beginning of a character (Encoding
+// Standard, "UTF-8 decoder").
+func scalars(b []byte) []byte {
+	out := make([]byte, 0, len(b)+len("\uFFFD"))
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		if r == utf8.RuneError && n == 1 {
+			for n < len(b) && !utf8.FullRune(b[:n+1]) {
+				n++
+			}
+		} else if r == 0 {
+			r = utf8.RuneError
+		}
+		out = utf8.AppendRune(out, r)
+		b = b[n:]
+	}
+	return out
 }
 
 // unescape decodes character references as in attributes (HTML, section 13.2.5.73). There a name without ";" counts only if no "=", letter or

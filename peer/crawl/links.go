@@ -58,7 +58,7 @@ func (r *reader) meta() {
 		r.robots = r.robots.and(parseDirectives(string(t.content), time.Now()))
 	}
 	if bytes.EqualFold(t.httpEquiv, []byte("refresh")) {
-		if to := refreshTarget(reference(t.content)); to != "" {
+		if to := refreshTarget(string(t.content)); to != "" {
 			if to := r.lead(to); to.url != "" {
 				r.add(to)
 			}

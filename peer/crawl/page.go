@@ -173,6 +173,7 @@ func (r *reader) start(name []byte) (again bool) {
 	case elFrameset:
 		if r.frames == framesMayCome && r.foreign.templates == 0 {
 			r.frames = 1
+			r.foreign.cut(0)
 			r.dropBody()
 		}
 		return false
@@ -276,10 +277,8 @@ func (r *reader) attribute(name, value []byte) {
 	t := &r.tag
 	var to *[]byte
 	switch {
-	case equalFold(name, "href"):
-		to = &t.href
-	case equalFold(name, "src"):
-		if t.is != elFrame && t.is != elIframe {
+	case equalFold(name, "href"), equalFold(name, "src"):
+		if frame := t.is == elFrame || t.is == elIframe; frame != (len(name) == len("src")) {
 			return
 		}
 		to = &t.href
@@ -303,8 +302,11 @@ func (r *reader) attribute(name, value []byte) {
 	default:
 		return
 	}
-	if *to == nil {
-		*to = value
+	if *to != nil {
+		return
+	}
+	if *to = value; to != &t.href && to != &t.xlink { // links are decoded when they are followed
+		*to = decoded(value)
 	}
 }
 
@@ -315,7 +317,11 @@ func (r *reader) rebase() (again bool) {
 		return false
 	}
 	r.based = true
-	base, err := channel.Resolve(r.url, reference(r.tag.href))
+	href := reference(r.tag.href)
+	base, err := channel.Resolve(r.url, r.query.encode(href))
+	if err != nil && leadsNowhere(href) {
+		base, err = href, nil
+	}
 	if err != nil || base == r.base {
 		return false
 	}
@@ -324,9 +330,31 @@ func (r *reader) rebase() (again bool) {
 	return r.resolved
 }
 
+// leadsNowhere reports whether a <base> that is not of the Web counts all the same, so that relative links lead nowhere: it is a URL of any scheme
+// but "javascript" and "data" (HTML, section 4.2.3).
+func leadsNowhere(href string) bool {
+	scheme, _, ok := strings.Cut(strings.TrimLeft(href, " \t\n\f\r"), ":")
+	if !ok || scheme == "" || !isLetter(scheme[0]) {
+		return false
+	}
+	for i := range len(scheme) {
+		if c := scheme[i]; !isLetter(c) && (c < '0' || c > '9') && c != '+' && c != '-' && c != '.' {
+			return false
+		}
+	}
+	switch strings.ToLower(scheme) {
+	case "http", "https", "javascript", "data":
+		return false
+	}
+	return true
+}
+
 // isBlank reports whether text consists of white space and NULs, which the standard drops.
 func isBlank(text []byte) bool {
-	for _, c := range text {
+	for i, c := range text {
+		if c == '&' {
+			return strings.Trim(html.UnescapeString(string(text[i:])), " \t\n\f\r") == ""
+		}
 		if !isSpace[c] && c != 0 {
 			return false
 		}
