@@ -6,8 +6,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/htmlindex"
 
 	"shoal/channel/sitemap"
 )
@@ -16,22 +17,42 @@ import (
 const sniffed = 1024
 
 // utf8Of decodes a document to UTF-8, and tells how to encode queries of its links. The encoding comes from a byte order mark, the header, a
-// <meta> or an XML declaration, in that order (HTML, section 13.2.3.2), or else a <meta> that comes late. Without any of them a document is UTF-8
-// if it is valid UTF-8, else windows-1252.
+// <meta> or an XML declaration, in that order (HTML, section 13.2.3.2). Without any of them a document is UTF-8 if it is valid UTF-8, else
+// windows-1252.
 func utf8Of(body []byte, contentType string) ([]byte, *query) {
 	enc, name, mark := encodingOf(body, contentType)
 	body = body[mark:]
 	if name == "utf-8" {
 		return body, nil
 	}
-	out, err := enc.NewDecoder().Bytes(body)
+	out, err := decode(enc, body)
 	if err != nil {
 		return body, nil
 	}
 	if strings.HasPrefix(name, "utf-16") || name == "replacement" {
 		return out, nil
 	}
-	return out, &query{enc}
+	return out, &query{enc, name}
+}
+
+// decode decodes a document. In encodings of single octets those from 0x80 to 0x9F that stand for nothing else are control characters (Encoding
+// Standard, section 9); the library has U+FFFD there.
+func decode(enc encoding.Encoding, body []byte) ([]byte, error) {
+	single, ok := enc.(*charmap.Charmap)
+	if !ok {
+		return enc.NewDecoder().Bytes(body)
+	}
+	var runes [256]rune
+	for i := range runes {
+		if runes[i] = single.DecodeByte(byte(i)); runes[i] == utf8.RuneError && i < 0xa0 {
+			runes[i] = rune(i)
+		}
+	}
+	out := make([]byte, 0, len(body)+len(body)/4)
+	for _, c := range body {
+		out = utf8.AppendRune(out, runes[c])
+	}
+	return out, nil
 }
 
 // encodingOf finds the encoding of a document, and the length of its byte order mark.
@@ -40,30 +61,29 @@ func encodingOf(body []byte, contentType string) (enc encoding.Encoding, name st
 	case bytes.HasPrefix(body, []byte("\xef\xbb\xbf")):
 		return nil, "utf-8", 3
 	case bytes.HasPrefix(body, []byte("\xff\xfe")):
-		enc, name = charset.Lookup("utf-16le")
+		enc, name = lookup("utf-16le")
 		return enc, name, 2
 	case bytes.HasPrefix(body, []byte("\xfe\xff")):
-		enc, name = charset.Lookup("utf-16be")
+		enc, name = lookup("utf-16be")
 		return enc, name, 2
 	}
-	if enc, name = charset.Lookup(headerLabel(contentType)); enc != nil {
+	if enc, name = lookup(headerLabel(contentType)); enc != nil {
 		return enc, name, 0
 	}
-	head := body[:min(len(body), sniffed)]
-	said := [...]func([]byte) string{metaEncoding, declaredEncoding}
-	if mediaType(contentType) == "application/xhtml+xml" { // in XML the declaration counts
-		said[0], said[1] = said[1], said[0]
+	// What the parser comes to overrules what a look at the beginning has found.
+	said := [...]func([]byte) string{parsedEncoding, prescannedEncoding, declaredEncoding}
+	if mediaType(contentType) == "application/xhtml+xml" { // in XML the declaration counts, and no <meta>
+		if enc, name = lookup(xmlEncoding(body)); enc == nil && utf8.Valid(body) {
+			return nil, "utf-8", 0
+		}
 	}
 	for _, label := range said {
 		if enc == nil {
-			enc, name = charset.Lookup(label(head))
+			enc, name = lookup(label(body))
 		}
 	}
-	if enc == nil && len(body) > sniffed {
-		enc, name = charset.Lookup(lateEncoding(body))
-	}
 	if enc == nil && !utf8.Valid(body) {
-		enc, name = charset.Lookup("windows-1252")
+		enc, name = lookup("windows-1252")
 	}
 	if enc == nil {
 		name = "utf-8"
@@ -71,9 +91,40 @@ func encodingOf(body []byte, contentType string) (enc encoding.Encoding, name st
 	return enc, name, 0
 }
 
+// lookup finds an encoding by its label (Encoding Standard, "get an encoding").
+func lookup(label string) (enc encoding.Encoding, name string) {
+	label = strings.Trim(label, " \t\n\f\r")
+	if strings.TrimSpace(label) != label { // the library takes away other white space as well
+		return nil, ""
+	}
+	enc, err := htmlindex.Get(label)
+	if err != nil {
+		return nil, ""
+	}
+	if name, err = htmlindex.Name(enc); err != nil {
+		return nil, ""
+	}
+	return enc, name
+}
+
+// wholeCharacters takes a part of a character off the end of what was cut, if it is UTF-8 otherwise. With that part it would be taken for something
+// else.
+func wholeCharacters(body []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(body); n++ {
+		whole, last := body[:len(body)-n], body[len(body)-n:]
+		if utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) && utf8.Valid(whole) {
+				return whole
+			}
+			break
+		}
+	}
+	return body
+}
+
 // within corrects a label that was found inside a document. The document was read octet by octet, so it cannot be UTF-16.
 func within(label string) string {
-	switch _, name := charset.Lookup(label); name {
+	switch _, name := lookup(label); name {
 	case "utf-16le", "utf-16be":
 		return "utf-8"
 	case "x-user-defined":
@@ -82,29 +133,59 @@ func within(label string) string {
 	return label
 }
 
-// declaredEncoding gives the encoding of an XML declaration, which may itself be in UTF-16.
-func declaredEncoding(head []byte) string {
+// xmlEncoding gives the encoding of an XML declaration, which may itself be in UTF-16.
+func xmlEncoding(doc []byte) string {
+	if label := wideEncoding(doc); label != "" {
+		return label
+	}
+	return within(sitemap.DeclaredEncoding(doc))
+}
+
+// wideEncoding tells of an XML declaration in UTF-16.
+func wideEncoding(doc []byte) string {
 	switch {
-	case bytes.HasPrefix(head, []byte("<\x00?\x00x\x00")):
+	case bytes.HasPrefix(doc, []byte("<\x00?\x00x\x00")):
 		return "utf-16le"
-	case bytes.HasPrefix(head, []byte("\x00<\x00?\x00x")):
+	case bytes.HasPrefix(doc, []byte("\x00<\x00?\x00x")):
 		return "utf-16be"
 	}
-	return within(sitemap.DeclaredEncoding(head))
+	return ""
 }
 
-// metaEncoding gives the encoding that the first such <meta> names ("prescan a byte stream to determine its encoding").
-func metaEncoding(head []byte) string {
-	return firstMeta(tokenizer{doc: head}, func(t *tokenizer, _ []byte) { t.attributes(nil) })
+// declaredEncoding gives the encoding of an XML declaration in a document of HTML, where its spelling is exact (HTML, "get an XML encoding").
+func declaredEncoding(doc []byte) string {
+	head, _, ended := bytes.Cut(doc[:min(len(doc), sniffed)], []byte(">"))
+	if !bytes.HasPrefix(head, []byte("<?xml")) || !ended {
+		return wideEncoding(doc)
+	}
+	_, rest, _ := bytes.Cut(head, []byte("encoding"))
+	rest, ok := bytes.CutPrefix(bytes.TrimLeftFunc(rest, isLow), []byte("="))
+	rest = bytes.TrimLeftFunc(rest, isLow)
+	if !ok || len(rest) == 0 || rest[0] != '"' && rest[0] != '\'' {
+		return ""
+	}
+	label, _, ended := bytes.Cut(rest[1:], rest[:1])
+	if !ended || bytes.ContainsFunc(label, isLow) {
+		return ""
+	}
+	return within(string(label))
 }
 
-// lateEncoding gives the encoding that the first such <meta> of a whole document names, as the parser comes to it: not in a script or the like
+// isLow reports whether a character is a space or a control character.
+func isLow(r rune) bool { return r <= ' ' }
+
+// prescannedEncoding gives the encoding that the first such <meta> at the beginning names ("prescan a byte stream to determine its encoding").
+func prescannedEncoding(doc []byte) string {
+	return firstMeta(tokenizer{doc: doc[:min(len(doc), sniffed)]}, false, func(t *tokenizer, _ []byte) { t.attributes(nil) })
+}
+
+// parsedEncoding gives the encoding that the first such <meta> of a whole document names, as the parser comes to it: not in a script or the like
 // (HTML, section 13.2.3.4, "changing the encoding while parsing").
-func lateEncoding(doc []byte) string {
+func parsedEncoding(doc []byte) string {
 	if indexFold(doc, "charset") < 0 {
 		return ""
 	}
-	return firstMeta(tokenizer{doc: doc}, func(t *tokenizer, name []byte) {
+	return firstMeta(tokenizer{doc: doc}, true, func(t *tokenizer, name []byte) {
 		is := elementOf(name)
 		t.attributes(nil)
 		switch {
@@ -118,8 +199,9 @@ func lateEncoding(doc []byte) string {
 	})
 }
 
-// firstMeta gives the encoding that the first such <meta> names. Pass is called for every other start tag, to go behind it.
-func firstMeta(t tokenizer, pass func(t *tokenizer, name []byte)) string {
+// firstMeta gives the encoding that the first such <meta> names. Parsed says that its attributes are read as elements have them: with character
+// references, and with the content where the charset is none. Pass is called for every other start tag, to go behind it.
+func firstMeta(t tokenizer, parsed bool, pass func(t *tokenizer, name []byte)) string {
 	for {
 		kind, name := t.next(false)
 		switch {
@@ -138,17 +220,48 @@ func firstMeta(t tokenizer, pass func(t *tokenizer, name []byte)) string {
 				to   *[]byte
 			}{{"charset", &direct}, {"content", &content}, {"http-equiv", &equiv}} {
 				if equalFold(name, a.name) && *a.to == nil {
-					*a.to = append([]byte{}, value...)
+					if *a.to = append([]byte{}, value...); parsed {
+						*a.to = decoded(*a.to)
+					}
 				}
 			}
 		})
 		label := string(direct)
-		if direct == nil && bytes.EqualFold(equiv, []byte("content-type")) {
-			label = labelIn(string(content))
+		enc, _ := lookup(label)
+		if enc == nil && (direct == nil || parsed) && bytes.EqualFold(equiv, []byte("content-type")) {
+			label = metaLabel(string(content))
+			enc, _ = lookup(label)
 		}
-		if enc, _ := charset.Lookup(label); whole && enc != nil {
+		if whole && enc != nil {
 			return within(label)
 		}
+	}
+}
+
+// metaLabel gives the charset in the content of a <meta> (HTML, "extracting a character encoding from a meta element").
+func metaLabel(content string) string {
+	for {
+		i := indexFold([]byte(content), "charset")
+		if i < 0 {
+			return ""
+		}
+		content = strings.TrimLeft(content[i+len("charset"):], " \t\n\f\r")
+		value, ok := strings.CutPrefix(content, "=")
+		if !ok {
+			continue
+		}
+		value = strings.TrimLeft(value, " \t\n\f\r")
+		if value != "" && (value[0] == '"' || value[0] == '\'') {
+			label, _, closed := strings.Cut(value[1:], value[:1])
+			if !closed {
+				return ""
+			}
+			return label
+		}
+		if end := strings.IndexAny(value, "; \t\n\f\r"); end >= 0 {
+			value = value[:end]
+		}
+		return value
 	}
 }
 
@@ -158,7 +271,7 @@ func headerLabel(contentType string) (label string) {
 	last := ""
 	for part := range typesIn(contentType) {
 		t, said := mediaType(part), labelIn(withoutQuoted(part))
-		if t == "" && last != "" && said == "" {
+		if t == "" && last != "" && (said == "" || strings.HasPrefix(strings.TrimSpace(part), "*/*")) {
 			continue
 		}
 		if t != last || said != "" {
@@ -186,7 +299,7 @@ func withoutQuoted(contentType string) string {
 	})
 }
 
-// labelIn gives the charset in a Content-Type, even if it is badly written.
+// labelIn gives the charset in a Content-Type header, even if it is badly written.
 func labelIn(contentType string) string {
 	for rest := contentType; ; {
 		i := indexFold([]byte(rest), "charset")
@@ -205,6 +318,9 @@ func labelIn(contentType string) string {
 		}
 		if end := strings.IndexAny(value, "; ,\t\n\f\r\"'"); end >= 0 {
 			value = value[:end]
+		}
+		if value == "" { // a parameter without a value is none
+			continue
 		}
 		return value
 	}
@@ -229,57 +345,4 @@ func lower(c byte) byte {
 		return c | 0x20
 	}
 	return c
-}
-
-// query encodes the queries of references as browsers do for a page that is not in UTF-8: in the page's own encoding, with what that
-// cannot say as a number in "&#...;" (URL Standard, "percent-encode after encoding"). Nil does nothing.
-type query struct{ enc encoding.Encoding }
-
-func (q *query) encode(ref string) string {
-	from := strings.IndexAny(ref, "?#")
-	if q == nil || from < 0 || ref[from] != '?' || isASCII(ref[from:]) {
-		return ref
-	}
-	end := len(ref)
-	if i := strings.IndexByte(ref, '#'); i >= 0 {
-		end = i
-	}
-	var b strings.Builder
-	b.WriteString(ref[:from])
-	for rest := ref[from:end]; rest != ""; {
-		n := 0
-		for n < len(rest) && rest[n] < utf8.RuneSelf {
-			n++
-		}
-		b.WriteString(rest[:n])
-		rest = rest[n:]
-		if rest == "" {
-			break
-		}
-		r, n := utf8.DecodeRuneInString(rest)
-		out, _ := encoding.HTMLEscapeUnsupported(q.enc.NewEncoder()).String(string(r))
-		if strings.HasPrefix(out, "&#") {
-			out = strings.NewReplacer("&", "%26", "#", "%23", ";", "%3B").Replace(out)
-		}
-		for i := range len(out) {
-			if out[i] < utf8.RuneSelf {
-				b.WriteByte(out[i])
-			} else {
-				const hex = "0123456789ABCDEF"
-				b.Write([]byte{'%', hex[out[i]>>4], hex[out[i]&15]})
-			}
-		}
-		rest = rest[n:]
-	}
-	b.WriteString(ref[end:])
-	return b.String()
-}
-
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
 }

@@ -36,6 +36,14 @@ func TestQueryEncoding(t *testing.T) {
 		{"nothing said, and no UTF-8", "<a href=\"?q=\xe9\">", "text/html", "/dir/page?q=%E9"},
 		{"UTF-16", wide, "text/html", "/dir/page?q=%C3%A9"},
 		{"what the encoding has not", "<a href='?q=&#1084;\xe9'>", "text/html; charset=iso-8859-1", "/dir/page?q=%26%231084%3B%E9"},
+		{"an encoding with states", "<a href='?q=&#x65e5;\t&#x672c;&#xff21;x'>", "text/html; charset=iso-2022-jp", `/dir/page?q=%1B$BF|K\%23A%1B(Bx`},
+		{"a state that ends before a number", "<a href='?q=&#x65e5;&#x1f600;&#x672c;#x'>", "text/html; charset=iso-2022-jp", `/dir/page?q=%1B$BF|%1B(B%26%23128512%3B%1B$BK\%1B(B`},
+		{"half-width katakana", "<a href='?q=&#xff71;&#xff9e;'>", "text/html; charset=iso-2022-jp", `/dir/page?q=%1B$B%25%22!+%1B(B`},
+		{"yen, overline and minus", "<a href='?q=&#xa5;&#x203e;&#x2212;'>", "text/html; charset=shift_jis", `/dir/page?q=\~%81|`},
+		{"what EUC-JP only decodes", "<a href='?q=&#233;&#x65e5;'>", "text/html; charset=euc-jp", `/dir/page?q=%26%23233%3B%C6%FC`},
+		{"control characters", "<a href='/\x81?q=\x81\x9d&#144;&#x20ac;'>", "text/html; charset=iso-8859-1", "/%C2%81?q=%81%9D%90%80"},
+		{"octets of no character", "<a href='?q=\xa5\x85'>", "text/html; charset=iso-8859-3", "/dir/page?q=%26%2365533%3B%85"},
+		{"UTF-8 with a broken octet", "<a href='?q=А\xff'>", "text/html", "/dir/page?q=%D0%90%FF"},
 		{"a charset that does not exist", `<a href="?q=é">`, "text/html; charset=nonsense", "/dir/page?q=%C3%A9"},
 	} {
 		var p page
@@ -124,6 +132,66 @@ func TestWhichCharsetCounts(t *testing.T) {
 	} {
 		if _, name, _ := encodingOf([]byte(c.doc), c.contentType); name != c.want {
 			t.Errorf("%q, %q: %s, want %s", c.contentType, c.doc[max(0, len(c.doc)-80):], name, c.want)
+		}
+	}
+}
+
+// TestCharsetOfMeta: a <meta> is read exactly, unlike a header.
+func TestCharsetOfMeta(t *testing.T) {
+	const none = "windows-1252"
+	for _, c := range []struct{ content, want string }{
+		{`text/html; charset="koi8-r`, none}, {"text/html; charset='koi8-r", none}, {"charset=koi8-r,x", none}, {`charset=koi8-r"`, none}, {"charset=x;charset=koi8-r", none},
+		{"x-charset=koi8-r", "koi8-r"}, {"charset charset = 'koi8-r' x", "koi8-r"}, {"CHARSET\t=\nKOI8-R;x", "koi8-r"}, {"charset==koi8-r", none}, {"charset='' charset=koi8-r", none},
+	} {
+		doc := "<meta http-equiv=content-type content=`" + c.content + "`>\xe4"
+		doc = strings.NewReplacer(`"`, "&quot;", "`", `"`).Replace(doc)
+		if _, name, _ := encodingOf([]byte(doc), "text/html"); name != c.want {
+			t.Errorf("%q: %s, want %s", c.content, name, c.want)
+		}
+	}
+	for _, c := range []struct{ doc, want string }{
+		{"<meta charset='\u00a0koi8-r'>", none}, {"<meta charset='\vkoi8-r'>", none}, {"<meta charset='\t koi8-r\n'>", "koi8-r"}, {"<meta charset='&#107;oi8-r'>", "koi8-r"},
+		{"<meta charset=x http-equiv=content-type content='charset=koi8-r'>", "koi8-r"},
+	} {
+		if _, name, _ := encodingOf([]byte(c.doc+"\xe4"), "text/html"); name != c.want {
+			t.Errorf("%q: %s, want %s", c.doc, name, c.want)
+		}
+	}
+}
+
+// TestParserOverrulesTheBeginning: what looks like a <meta> at the beginning, and an XML declaration, count only if the parser comes to no <meta>.
+func TestParserOverrulesTheBeginning(t *testing.T) {
+	late := strings.Repeat("<!-- a long beginning -->\n", 100) + "<meta charset=koi8-r>"
+	for _, c := range []struct{ contentType, doc, want string }{
+		{"text/html", "<script>'<meta charset=big5>'</script><meta charset=koi8-r>", "koi8-r"}, {"text/html", "<title><meta charset=big5></title>" + late, "koi8-r"},
+		{"text/html", "<style><meta charset=koi8-r></style>", "koi8-r"}, {"text/html", "<!-- --!><meta charset=koi8-r>--><meta charset=big5>", "koi8-r"},
+		{"text/html", `<?xml encoding="big5"?>` + late, "koi8-r"}, {"text/html", `<?xml encoding="koi8-r"?><meta charset=x>`, "koi8-r"},
+		{"text/html", `<?xml version="1.0"encoding = 'koi8-r'>`, "koi8-r"}, {"text/html", `<?xml encoding=" koi8-r"?>`, "windows-1252"}, {"text/html", `<?xml ENCODING="koi8-r"?>`, "windows-1252"},
+		{"text/html", `<?xml x="encoding" encoding="koi8-r"?>`, "windows-1252"}, {"text/html", ` <?xml encoding="koi8-r"?>`, "windows-1252"}, {"text/html", `<?xml encoding="utf-16"?>`, "utf-8"},
+		{"text/html; charset=; charset=koi8-r", "", "koi8-r"}, {"text/html;charset=koi8-r, */*;charset=big5", "", "koi8-r"},
+		{"application/xhtml+xml", `<?xml encoding="koi8-r"?><meta charset="big5"/>`, "koi8-r"}, {"application/xhtml+xml", `<meta charset="koi8-r"/>`, "koi8-r"},
+	} {
+		if _, name, _ := encodingOf([]byte(c.doc+"\xe4"), c.contentType); name != c.want {
+			t.Errorf("%q, %.60q: %s, want %s", c.contentType, c.doc, name, c.want)
+		}
+	}
+	if _, name, _ := encodingOf([]byte(`<html><meta http-equiv="content-type" content="text/html; charset=iso-8859-1"/>é`), "application/xhtml+xml"); name != "utf-8" {
+		t.Errorf("XML without a declaration: %s", name)
+	}
+}
+
+// TestCutDocumentStaysUTF8: a document that was cut within a character has its encoding still.
+func TestCutDocumentStaysUTF8(t *testing.T) {
+	const doc = "<a href=/é>日本𝄞"
+	for n := range len(doc) {
+		cut := wholeCharacters([]byte(doc[:n]))
+		if _, name, _ := encodingOf(cut, "text/html"); name != "utf-8" || n-len(cut) >= 4 {
+			t.Errorf("%q: %s, %q", doc[:n], name, cut)
+		}
+	}
+	for _, whole := range []string{"", "a", "é", "a\xe9\xe9", "\xff\xfea\x00\xe9", "\x80\x80\x80\x80"} {
+		if got := wholeCharacters([]byte(whole)); string(got) != whole {
+			t.Errorf("%q: %q", whole, got)
 		}
 	}
 }

@@ -249,6 +249,9 @@ func (f *fetcher) readBody(r *response, resp *http.Response, limit int) (whole b
 	}
 	r.body, r.truncated, r.err = f.decoder.body(resp, f.buf[:0], limit)
 	f.buf = r.body
+	if r.truncated {
+		r.body = wholeCharacters(r.body)
+	}
 	return r.err == nil && !r.truncated && f.skip(resp)
 }
 

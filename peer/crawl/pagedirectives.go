@@ -31,7 +31,9 @@ func parseDirectives(list string, now time.Time) (d directives) {
 			d.unstored = "expired"
 		}
 	}
-	separates := func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '\t' || r == '\n' || r == '\f' || r == '\r' }
+	separates := func(r rune) bool {
+		return r == ',' || r == ';' || r == ' ' || r == '\t' || r == '\n' || r == '\f' || r == '\r'
+	}
 	for name := range strings.FieldsFuncSeq(strings.ToLower(list), separates) {
 		switch name {
 		case "noindex", "none":

@@ -1,0 +1,126 @@
+package crawl
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+)
+
+// query encodes the queries of references as browsers do for a page that is not in UTF-8: in the page's own encoding, with what that
+// cannot say as a number in "&#...;" (URL Standard, "percent-encode after encoding"). Nil does nothing.
+type query struct {
+	enc  encoding.Encoding
+	name string
+}
+
+func (q *query) encode(ref string) string {
+	from := strings.IndexAny(ref, "?#")
+	if q == nil || from < 0 || ref[from] != '?' || isASCII(ref[from:]) {
+		return ref
+	}
+	end := len(ref)
+	if i := strings.IndexByte(ref, '#'); i >= 0 {
+		end = i
+	}
+	var b strings.Builder
+	b.WriteString(ref[:from])
+	run := "" // characters to be encoded at once: an encoding may have states
+	for _, r := range strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(ref[from:end]) {
+		r = q.asEncoded(r)
+		said := r < utf8.RuneSelf || q.says(r)
+		if said && r >= utf8.RuneSelf {
+			run += string(r)
+			continue
+		}
+		q.write(&b, run)
+		run = ""
+		if said {
+			b.WriteRune(r)
+		} else {
+			b.WriteString("%26%23" + strconv.Itoa(int(r)) + "%3B")
+		}
+	}
+	q.write(&b, run)
+	b.WriteString(ref[end:])
+	return b.String()
+}
+
+// asEncoded gives the character as which the encoders of the Encoding Standard write one that the library's do not.
+func (q *query) asEncoded(r rune) rune {
+	switch q.name {
+	case "euc-jp", "shift_jis":
+		switch r {
+		case '\u00A5': // yen
+			return '\\'
+		case '\u203E': // overline
+			return '~'
+		}
+	case "iso-2022-jp":
+		if r >= '\uFF61' && r <= '\uFF9F' { // half-width katakana
+			return katakana[r-'\uFF61']
+		}
+	default:
+		return r
+	}
+	if r == '\u2212' { // minus
+		return '\uFF0D'
+	}
+	return r
+}
+
+// katakana are those that are written for half-width ones (Encoding Standard, "index ISO-2022-JP katakana").
+var katakana = []rune("。「」、・ヲァィゥェォャュョッーアイウエオカキクケコサシスセソタチツテトナニヌネノハヒフヘホマミムメモヤユヨラリルレロワン゛゜")
+
+// says reports whether the encoding has a character.
+func (q *query) says(r rune) bool {
+	if single, ok := q.enc.(*charmap.Charmap); ok {
+		_, has := single.EncodeRune(r)
+		return has || isControl(single, r)
+	}
+	out, err := q.enc.NewEncoder().String(string(r))
+	return err == nil && !(q.name == "euc-jp" && out[0] == 0x8f) // JIS X 0212 is only decoded
+}
+
+// isControl reports whether a character is a control character that decode has made of an octet.
+func isControl(single *charmap.Charmap, r rune) bool {
+	return r >= 0x80 && r < 0xa0 && single.DecodeByte(byte(r)) == utf8.RuneError
+}
+
+// write encodes characters that the encoding has.
+func (q *query) write(b *strings.Builder, run string) {
+	if run == "" {
+		return
+	}
+	var out []byte
+	if single, ok := q.enc.(*charmap.Charmap); ok {
+		for _, r := range run {
+			c, _ := single.EncodeRune(r)
+			if isControl(single, r) {
+				c = byte(r)
+			}
+			out = append(out, c)
+		}
+	} else {
+		out, _ = q.enc.NewEncoder().Bytes([]byte(run))
+	}
+	for _, c := range out {
+		if c < utf8.RuneSelf && c != '#' { // the URL's parser does the others
+			b.WriteByte(c)
+		} else {
+			const hex = "0123456789ABCDEF"
+			b.Write([]byte{'%', hex[c>>4], hex[c&15]})
+		}
+	}
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
