@@ -14,6 +14,8 @@ const (
 	elFont
 	elFrame
 	elFrameset
+	elHead
+	elHTML
 	elIframe
 	elInput
 	elLink
@@ -29,10 +31,13 @@ const (
 	elTextarea
 	elTitle
 	elXMP
+	elH1 // to elH6
 )
 
+const elH6 = elH1 + 5
+
 // traits are what the standard says of an element.
-type traits uint8
+type traits uint16
 
 const (
 	isVoid    traits = 1 << iota // it has no content and no end tag
@@ -42,6 +47,8 @@ const (
 	holdsText                    // it holds text and no markup
 	shown                        // that text is for readers
 	looked                       // the crawler looks at its attributes
+	endsP                        // its start tag ends a <p>
+	holdsP                       // a <p> around it is not ended from within
 )
 
 // elements are the known elements by their numbers.
@@ -49,28 +56,32 @@ var elements = [...]struct {
 	name   string
 	traits traits
 }{
-	{}, {"a", looked}, {"area", isVoid | noFrames | looked}, {"base", isVoid | looked}, {"body", breaksOut | noFrames}, {"br", isVoid | breaksOut | noFrames}, {"font", looked}, {"frame", isVoid | looked}, {"frameset", 0},
+	{}, {"a", looked}, {"area", isVoid | noFrames | looked}, {"base", isVoid | looked}, {"body", breaksOut | noFrames}, {"br", isVoid | breaksOut | noFrames}, {"font", looked}, {"frame", isVoid | looked}, {"frameset", 0}, {"head", breaksOut}, {"html", 0},
 	{"iframe", holdsText | noFrames | looked}, {"input", isVoid | looked}, {"link", isVoid | looked}, {"math", 0}, {"meta", isVoid | breaksOut | looked}, {"noframes", holdsText},
-	{"p", breaksOut}, {"plaintext", 0}, {"script", 0}, {"svg", 0}, {"table", breaksOut | noFrames | ofTable}, {"template", 0}, {"textarea", holdsText | shown | noFrames}, {"title", holdsText | shown},
-	{"xmp", holdsText | shown | noFrames},
+	{"p", breaksOut | endsP}, {"plaintext", endsP}, {"script", 0}, {"svg", 0}, {"table", breaksOut | noFrames | ofTable}, {"template", 0}, {"textarea", holdsText | shown | noFrames}, {"title", holdsText | shown},
+	{"xmp", holdsText | shown | noFrames | endsP},
+	{"h1", breaksOut | endsP}, {"h2", breaksOut | endsP}, {"h3", breaksOut | endsP}, {"h4", breaksOut | endsP}, {"h5", breaksOut | endsP}, {"h6", breaksOut | endsP},
 
 	{"style", holdsText}, {"noembed", holdsText},
-	{"dd", breaksOut | noFrames}, {"dt", breaksOut | noFrames}, {"li", breaksOut | noFrames}, {"listing", breaksOut | noFrames},
-	{"pre", breaksOut | noFrames},
-	{"embed", isVoid | breaksOut | noFrames}, {"hr", isVoid | breaksOut | noFrames}, {"img", isVoid | breaksOut | noFrames},
+	{"dd", breaksOut | noFrames | endsP}, {"dt", breaksOut | noFrames | endsP}, {"li", breaksOut | noFrames | endsP}, {"listing", breaksOut | noFrames | endsP},
+	{"pre", breaksOut | noFrames | endsP},
+	{"embed", isVoid | breaksOut | noFrames}, {"hr", isVoid | breaksOut | noFrames | endsP}, {"img", isVoid | breaksOut | noFrames},
 	{"image", isVoid | noFrames}, {"keygen", isVoid | noFrames}, {"wbr", isVoid | noFrames},
-	{"applet", noFrames}, {"button", noFrames}, {"marquee", noFrames}, {"object", noFrames}, {"select", noFrames},
-	{"b", breaksOut}, {"big", breaksOut}, {"blockquote", breaksOut}, {"center", breaksOut}, {"code", breaksOut}, {"div", breaksOut}, {"dl", breaksOut},
-	{"em", breaksOut}, {"h1", breaksOut}, {"h2", breaksOut}, {"h3", breaksOut}, {"h4", breaksOut}, {"h5", breaksOut}, {"h6", breaksOut},
-	{"head", breaksOut}, {"i", breaksOut}, {"menu", breaksOut}, {"nobr", breaksOut}, {"ol", breaksOut}, {"ruby", breaksOut}, {"s", breaksOut},
+	{"applet", noFrames | holdsP}, {"button", noFrames | holdsP}, {"marquee", noFrames | holdsP}, {"object", noFrames | holdsP}, {"select", noFrames},
+	{"b", breaksOut}, {"big", breaksOut}, {"blockquote", breaksOut | endsP}, {"center", breaksOut | endsP}, {"code", breaksOut}, {"div", breaksOut | endsP}, {"dl", breaksOut | endsP},
+	{"em", breaksOut}, {"i", breaksOut}, {"menu", breaksOut | endsP}, {"nobr", breaksOut}, {"ol", breaksOut | endsP}, {"ruby", breaksOut}, {"s", breaksOut},
 	{"small", breaksOut}, {"span", breaksOut}, {"strong", breaksOut}, {"strike", breaksOut}, {"sub", breaksOut}, {"sup", breaksOut}, {"tt", breaksOut},
-	{"u", breaksOut}, {"ul", breaksOut}, {"var", breaksOut},
+	{"u", breaksOut}, {"ul", breaksOut | endsP}, {"var", breaksOut},
 	{"caption", ofTable}, {"colgroup", ofTable}, {"tbody", ofTable}, {"td", ofTable}, {"tfoot", ofTable}, {"th", ofTable}, {"thead", ofTable}, {"tr", ofTable},
 	{"basefont", isVoid}, {"bgsound", isVoid}, {"col", isVoid}, {"param", isVoid}, {"source", isVoid}, {"track", isVoid},
-	{"article", 0}, {"aside", 0}, {"footer", 0}, {"form", 0}, {"header", 0}, {"label", 0}, {"main", 0}, {"nav", 0}, {"section", 0},
+	{"article", endsP}, {"aside", endsP}, {"footer", endsP}, {"form", endsP}, {"header", endsP}, {"label", 0}, {"main", endsP}, {"nav", endsP}, {"section", endsP},
+	{"address", endsP}, {"details", endsP}, {"dialog", endsP}, {"dir", endsP}, {"fieldset", endsP}, {"figcaption", endsP}, {"figure", endsP}, {"hgroup", endsP}, {"search", endsP},
+	{"summary", endsP}, {"noscript", 0}, {"option", 0}, {"picture", 0}, {"video", 0}, {"audio", 0},
 }
 
 func (e htmlElement) has(t traits) bool { return elements[e].traits&t != 0 }
+
+func (e htmlElement) heading() bool { return e >= elH1 && e <= elH6 }
 
 // elementOf finds an element by the name in a tag.
 func elementOf(name []byte) htmlElement {

@@ -129,7 +129,8 @@ func (f *foreign) started(name []byte, is htmlElement) {
 	case len(f.stack) == maxOpen:
 		return
 	case len(f.stack) > 0:
-		f.add(openElement{name: name, is: is})
+		f.startedWithin(name, is)
+		return
 	case is.has(ofTable) && is != elTable && f.open[elTable] == 0 && f.templates == 0: // parts of tables count only in tables
 		return
 	default:
@@ -137,6 +138,63 @@ func (f *foreign) started(name []byte, is htmlElement) {
 	}
 	if is == elTemplate {
 		f.templates++
+	}
+}
+
+// startedWithin does so inside an SVG or MathML element that holds HTML.
+func (f *foreign) startedWithin(name []byte, is htmlElement) {
+	switch {
+	case is == elHTML, is == elHead, is == elBody, is == elFrameset: // there is one already, or there can be none here
+		return
+	case is.has(ofTable) && is != elTable && !f.backToTable():
+		return
+	case is.has(endsP):
+		f.endP()
+	}
+	if len(f.stack) == 0 {
+		f.open[countOf(name, is)]++
+		return
+	}
+	f.add(openElement{name: name, is: is})
+	if is == elTemplate {
+		f.templates++
+	}
+}
+
+// backToTable ends SVG and MathML elements inside the innermost table, whose next part begins. It reports whether there is one.
+func (f *foreign) backToTable() bool {
+	picture := 0 // the outermost element of SVG or MathML so far
+	for i := len(f.stack) - 1; i >= 0; i-- {
+		switch o := &f.stack[i]; {
+		case o.kind != ofHTML:
+			picture = i
+		case o.is == elTemplate:
+			return true
+		case o.is == elTable:
+			if picture > i {
+				f.cut(picture)
+			}
+			return true
+		}
+	}
+	if f.open[elTable] == 0 || f.templates > 0 {
+		return false
+	}
+	f.cut(0)
+	return true
+}
+
+// endP ends a <p> that is open.
+func (f *foreign) endP() {
+	for i := len(f.stack) - 1; i >= 0; i-- {
+		o := &f.stack[i]
+		if o.kind != ofHTML || o.is.has(holdsP) || o.is.has(ofTable) || o.is == elTemplate {
+			return
+		}
+		if o.is == elP {
+			f.cut(i)
+			return
+		}
 	}
 }
 
@@ -165,7 +223,7 @@ func (f *foreign) ended(name []byte, is htmlElement) {
 	for ; n > 0; n-- {
 		o := &f.stack[n-1]
 		pictures = pictures && o.kind != ofHTML
-		if (pictures || o.kind == ofHTML && !holds) && bytes.EqualFold(o.name, name) {
+		if (pictures || o.kind == ofHTML && !holds) && (bytes.EqualFold(o.name, name) || is.heading() && o.is.heading()) {
 			f.cut(n - 1)
 			return
 		}
@@ -180,10 +238,10 @@ func (f *foreign) ended(name []byte, is htmlElement) {
 	f.endsAround(name, is)
 }
 
-// endsAround handles an end tag that fits no element on the stack. If such an element is open around, it ends everything on the stack. </body>
-// ends nothing.
+// endsAround handles an end tag that fits no element on the stack. If such an element is open around, it ends everything on the stack. Those of
+// head, body and the whole document end nothing.
 func (f *foreign) endsAround(name []byte, is htmlElement) {
-	if f.open[countOf(name, is)] > 0 && is != elBody {
+	if is != elBody && is != elHead && is != elHTML && f.open[f.countOfOpen(name, is)] > 0 {
 		f.cut(0)
 		f.ends(name, is)
 	}
@@ -191,7 +249,7 @@ func (f *foreign) endsAround(name []byte, is htmlElement) {
 
 // ends handles an end tag outside of SVG and MathML.
 func (f *foreign) ends(name []byte, is htmlElement) {
-	n := countOf(name, is)
+	n := f.countOfOpen(name, is)
 	if f.open[n] == 0 {
 		return
 	}
@@ -199,4 +257,17 @@ func (f *foreign) ends(name []byte, is htmlElement) {
 	if is == elTemplate {
 		f.templates--
 	}
+}
+
+// countOfOpen gives the number of the count that an end tag lowers. That of a heading ends a heading of any rank.
+func (f *foreign) countOfOpen(name []byte, is htmlElement) int {
+	n := countOf(name, is)
+	if f.open[n] == 0 && is.heading() {
+		for h := elH1; h <= elH6; h++ {
+			if f.open[h] > 0 {
+				return int(h)
+			}
+		}
+	}
+	return n
 }
