@@ -80,10 +80,11 @@ type policies struct {
 	file    string
 	fetched map[string]time.Time // when one from elsewhere was had last, by its URL
 	own     string               // URL that the machine's own policy names
+	wrong   map[string]bool      // what was had last makes no sense, by name; nothing is fetched since
 }
 
 func newPolicies(p *program) *policies {
-	return &policies{p: p, file: limit.PolicyFile, fetched: map[string]time.Time{}}
+	return &policies{p: p, file: limit.PolicyFile, fetched: map[string]time.Time{}, wrong: map[string]bool{}}
 }
 
 func (s *policies) read(ctx context.Context, now time.Time) {
@@ -132,7 +133,8 @@ func (s *policies) fetch(ctx context.Context, url string) (*limit.Policy, error)
 
 // set puts a policy in force, or says why it is not. holds tells that an earlier version of it is in force.
 func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
-	p, about := s.p, "policy "+name
+	p, about, wrong := s.p, "policy "+name, false
+	defer func() { s.wrong[name] = wrong }()
 	switch {
 	case err == nil:
 		p.limits.SetPolicy(name, pol)
@@ -144,11 +146,14 @@ func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
 		if p.notes.set(about, "was taken away; nothing of it is in force") {
 			p.log.Warn("a policy was taken away; nothing of it is in force", "policy", name, "err", err)
 		}
+	case holds && !errors.Is(err, limit.ErrSettings) && s.wrong[name]: // it makes no sense until another one is there, and what is told of it stays
+		wrong = true
 	case holds && !errors.Is(err, limit.ErrSettings):
-		if p.notes.set(about, "cannot be fetched; its last version stays in force") {
+		if p.notes.set(about, "cannot be fetched; its last version stays in force: "+strings.TrimPrefix(plain.Error(err), about+": ")) {
 			p.log.Warn("a policy cannot be fetched; its last version stays in force", "policy", name, "err", err)
 		}
 	default:
+		wrong = errors.Is(err, limit.ErrSettings)
 		why := strings.TrimPrefix(plain.Error(err), about+": ")
 		p.limits.SetPolicy(name, &limit.Policy{Off: true, Why: "a policy cannot be read"})
 		if p.notes.set(about, "nothing is fetched until it can be read: "+why) {

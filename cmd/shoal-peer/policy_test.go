@@ -61,7 +61,7 @@ func TestPolicyFromElsewhere(t *testing.T) {
 	set := defaults()
 	set.PolicyURL = srv.URL
 	p := limited(t, set)
-	s := &policies{p: p, file: filepath.Join(t.TempDir(), "none.toml"), fetched: map[string]time.Time{}}
+	s := &policies{p: p, file: filepath.Join(t.TempDir(), "none.toml"), fetched: map[string]time.Time{}, wrong: map[string]bool{}}
 	now := time.Now()
 	look := func(after time.Duration) limit.Force {
 		now = now.Add(after)
@@ -110,7 +110,7 @@ func TestPolicyThatIsNotThere(t *testing.T) {
 		set := defaults()
 		set.PolicyURL = srv.URL
 		p := limited(t, set)
-		s := &policies{p: p, file: filepath.Join(t.TempDir(), "none.toml"), fetched: map[string]time.Time{}}
+		s := &policies{p: p, file: filepath.Join(t.TempDir(), "none.toml"), fetched: map[string]time.Time{}, wrong: map[string]bool{}}
 		now := time.Now()
 		for range 3 {
 			s.read(t.Context(), now)
@@ -125,6 +125,65 @@ func TestPolicyThatIsNotThere(t *testing.T) {
 		if f := p.limits.At(now); f.Paused != "" || f.DownKiBPerS.Value != 90 {
 			t.Errorf("%d, then there: %+v", status, f)
 		}
+	}
+}
+
+// TestPolicyThatMakesNoSenseStaysTold: a version of a policy that makes no sense holds the peer, and failures after it do not say that an earlier version is in
+// force. An empty answer is no policy.
+func TestPolicyThatMakesNoSenseStaysTold(t *testing.T) {
+	for _, wrong := range []string{"down_kib = 60\n", "", " \n", "<!DOCTYPE html>", "\xff"} {
+		a := &admin{status: http.StatusOK, text: "down_kib_per_s = 90\n"}
+		srv := httptest.NewServer(a)
+		defer srv.Close()
+		set := defaults()
+		set.PolicyURL = srv.URL
+		p := limited(t, set)
+		s := newPolicies(p)
+		s.file = filepath.Join(t.TempDir(), "none.toml")
+		now := time.Now()
+		look := func(after time.Duration) (limit.Force, string) {
+			now = now.Add(after)
+			s.read(t.Context(), now)
+			return p.limits.At(now), strings.Join(p.notes.list(), "\n")
+		}
+		if f, notes := look(0); f.Paused != "" || notes != "" {
+			t.Fatalf("good: %q, %q", f.Paused, notes)
+		}
+		a.say(http.StatusOK, wrong)
+		if f, notes := look(fetchEvery); f.Paused == "" || !strings.Contains(notes, "nothing is fetched until it can be read: "+srv.URL) {
+			t.Errorf("%q: %q, %q", wrong, f.Paused, notes)
+		}
+		a.say(http.StatusInternalServerError, "")
+		if f, notes := look(policyEvery); f.Paused == "" || !strings.Contains(notes, "nothing is fetched until it can be read: "+srv.URL) || strings.Contains(notes, "last version") {
+			t.Errorf("%q, then 500: %q, %q", wrong, f.Paused, notes)
+		}
+		a.say(http.StatusOK, "down_kib_per_s = 80\n")
+		if f, notes := look(policyEvery); f.DownKiBPerS.Value != 80 || f.Paused != "" || notes != "" {
+			t.Errorf("%q, mended: %+v, %q", wrong, f, notes)
+		}
+		a.say(http.StatusInternalServerError, "")
+		if f, notes := look(fetchEvery); f.DownKiBPerS.Value != 80 || !strings.Contains(notes, "last version stays in force") || !strings.Contains(notes, "500") {
+			t.Errorf("away: %+v, %q", f, notes)
+		}
+	}
+}
+
+// TestPolicyBehindALinkThatLeadsNowhere: a link to a disk that is not there is no word of the admin's that nothing is limited.
+func TestPolicyBehindALinkThatLeadsNowhere(t *testing.T) {
+	dir := t.TempDir()
+	file, folder := filepath.Join(dir, "policy.toml"), filepath.Join(dir, "shoal")
+	for _, link := range []string{file, folder} {
+		if err := os.Symlink(filepath.Join(dir, "gone"), link); err != nil {
+			t.Skip(err)
+		}
+	}
+	for _, at := range []string{file, filepath.Join(folder, "policy.toml")} {
+		if p, err := limit.ReadPolicy(at); err == nil {
+			t.Errorf("%s: %v", at, p)
+		}
+	}
+	if p, err := limit.ReadPolicy(filepath.Join(dir, "none.toml")); p != nil || err != nil {
+		t.Errorf("none: %v, %v", p, err)
 	}
 }
 
@@ -151,7 +210,7 @@ func TestMachinesPolicy(t *testing.T) {
 	defer srv.Close()
 	p := limited(t, defaults())
 	file := filepath.Join(t.TempDir(), "policy.toml")
-	s := &policies{p: p, file: file, fetched: map[string]time.Time{}}
+	s := &policies{p: p, file: file, fetched: map[string]time.Time{}, wrong: map[string]bool{}}
 	now := time.Now()
 	look := func(text string, mode os.FileMode) limit.Force {
 		t.Helper()

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -17,7 +19,7 @@ import (
 func ReadPolicy(path string) (*Policy, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, dangling(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("limit: policy: %w", err)
@@ -31,6 +33,21 @@ func ReadPolicy(path string) (*Policy, error) {
 		return nil, fmt.Errorf("limit: policy %s: %w", path, err)
 	}
 	return decode(f, path)
+}
+
+// dangling returns an error if a policy is a link to what is not there, or lies in a folder that is one: the place that it leads to may come later, as a
+// network's disk does.
+func dangling(path string) error {
+	for _, at := range []string{path, filepath.Dir(path)} {
+		st, err := os.Lstat(at)
+		if err != nil || st.Mode()&fs.ModeSymlink == 0 {
+			continue
+		}
+		if _, err := os.Stat(at); err != nil {
+			return fmt.Errorf("limit: policy %s: %s is a link to what is not there: %w", path, at, err)
+		}
+	}
+	return nil
 }
 
 // ErrNoPolicy is returned where a URL answers that there is no policy.
@@ -60,17 +77,25 @@ func FetchPolicy(ctx context.Context, c *http.Client, url string) (*Policy, erro
 	defer resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusOK:
-		return decode(resp.Body, url)
+		p, err := decode(resp.Body, url)
+		if err == nil && p == nil {
+			err = &Wrong{Text: "the answer is empty; want a policy, of comments alone where nothing is limited, or the answer 404 where there is none", Where: url}
+		}
+		return p, err
 	case http.StatusNotFound, http.StatusGone:
 		return nil, fmt.Errorf("%w at %s: it answers %s", ErrNoPolicy, url, resp.Status)
 	}
 	return nil, fmt.Errorf("limit: policy %s: status %s", url, resp.Status)
 }
 
+// decode reads a policy; nil: there is nothing to read.
 func decode(r io.Reader, from string) (*Policy, error) {
 	b, err := io.ReadAll(io.LimitReader(r, MaxPolicy+1))
 	if err != nil {
 		return nil, fmt.Errorf("limit: policy %s: %w", from, err)
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil, nil
 	}
 	p, err := ParsePolicy(b, from)
 	if err != nil {
