@@ -418,6 +418,16 @@ func TestWrongSettingsNameTheirLine(t *testing.T) {
 		"off = false\nday_mib 5\n":                                       `line 2, column 9: `,
 		"off = false\noff = true\n":                                      `line 2, column `,
 		"contact = \"a\n":                                                `line 1, column `,
+		"off = false\n[[day_mib]]\n":                                     `line 2: day_mib is a list; want a whole number`,
+		"off = false\nlimits.down = 5\n":                                 `line 2: limits is not a setting`,
+		"off = false\n[limits.night]\ndown = 5\n":                        `line 2: limits is not a setting`,
+		"[windows]\nfrom = \"08:00\"\n":                                  `line 1: windows is a table; want tables: [[windows]] and its lines below it`,
+		"[[windows]]\nfrom = 08:00:00\n":                                 `line 2: windows[1].from is 08:00:00; want a text in quotes`,
+		"day_mib = 1e3\n":                                                `line 1: day_mib is 1000.0; want a whole number`,
+		"\nDay_MiB = 1\n":                                                `line 2: Day_MiB is not a setting; did you mean "day_mib"?`,
+		"\nmonth_mib = 9999999999999\n":                                  `line 2: month_mib is 9999999999999; want 0 (no limit) to 2147483647`,
+		"\xef\xbb\xbfoff = true\n":                                       `line 1: the file begins with a byte order mark`,
+		"\xff\xfeo\x00f\x00f\x00":                                        `line 1: the file is UTF-16; save it as UTF-8`,
 		"\xff = 1\n":                                                     `line 1, column `,
 	} {
 		_, err := ParsePolicy([]byte(text), "policy.toml")

@@ -1,8 +1,10 @@
 package limit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"net/url"
 	"reflect"
@@ -131,8 +133,8 @@ func (s *Settings) Validate() error {
 		key   string
 		value int
 	}{{"down_kib_per_s", s.DownKiBPerS}, {"up_kib_per_s", s.UpKiBPerS}, {"day_mib", s.DayMiB}, {"month_mib", s.MonthMiB}} {
-		if c.value < 0 {
-			return Bad(c.key, "is %d; want 0 (no limit) or more", c.value)
+		if err := countable(c.key, c.value); err != nil {
+			return err
 		}
 	}
 	if s.BusyPercent < 0 || s.BusyPercent > 100 {
@@ -155,12 +157,20 @@ func (s *Settings) Validate() error {
 			}
 			return err
 		}
-		if w.DownKiBPerS < 0 {
-			return Bad(at+"down_kib_per_s", "is %d; want 0 (no limit) or more", w.DownKiBPerS)
+		if err := cmp.Or(countable(at+"down_kib_per_s", w.DownKiBPerS), countable(at+"up_kib_per_s", w.UpKiBPerS)); err != nil {
+			return err
 		}
-		if w.UpKiBPerS < 0 {
-			return Bad(at+"up_kib_per_s", "is %d; want 0 (no limit) or more", w.UpKiBPerS)
-		}
+	}
+	return nil
+}
+
+// countable reports a limit that is below zero, or so large that its bytes could not be counted.
+func countable(key string, value int) error {
+	switch {
+	case value < 0:
+		return Bad(key, "is %d; want 0 (no limit) or more", value)
+	case value > math.MaxInt32:
+		return Bad(key, "is %d; want 0 (no limit) to %d", value, math.MaxInt32)
 	}
 	return nil
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -58,6 +60,11 @@ func Located(err error, file string, text []byte) error {
 // allowed.
 func Parse(text []byte, file string, known map[string]reflect.Type, tag string) (map[string]any, error) {
 	m := map[string]any{}
+	for mark, is := range map[string]string{"\xef\xbb\xbf": "begins with a byte order mark, which some editors write; save it as UTF-8 without that mark", "\xff\xfe": utf16, "\xfe\xff": utf16} {
+		if bytes.HasPrefix(text, []byte(mark)) {
+			return nil, &Wrong{Text: "the file " + is, Where: file + ", line 1"}
+		}
+	}
 	if err := toml.Unmarshal(text, &m); err != nil {
 		var at *toml.DecodeError
 		if !errors.As(err, &at) {
@@ -75,6 +82,8 @@ func Parse(text []byte, file string, known map[string]reflect.Type, tag string) 
 	}
 	return m, nil
 }
+
+const utf16 = "is UTF-16; save it as UTF-8"
 
 // Keys returns the types of a struct's fields by the names in their tags.
 func Keys(t reflect.Type, tag string) map[string]reflect.Type {
@@ -107,6 +116,9 @@ func check(m map[string]any, known map[string]reflect.Type, tag, inside string) 
 
 func checkValue(key string, value any, kind reflect.Type, tag string) error {
 	if want := Wants(kind, value); want != "" {
+		if kind.Kind() == reflect.Slice && kind.Elem().Kind() == reflect.Struct {
+			want = fmt.Sprintf("tables: [[%s]] and its lines below it", key)
+		}
 		return Bad(key, "is %s; want %s", shown(value), want)
 	}
 	list, ok := value.([]any)
@@ -135,11 +147,17 @@ func checkValue(key string, value any, kind reflect.Type, tag string) error {
 // shown prints a value as a file has it, shortened.
 func shown(v any) string {
 	s := fmt.Sprintf("%#v", v)
-	switch v.(type) {
+	switch v := v.(type) {
 	case map[string]any:
 		s = "a table"
 	case []any:
 		s = "a list"
+	case fmt.Stringer: // times and dates
+		s = v.String()
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < 1e15 { // so that one sees why it is no whole number
+			s = strconv.FormatFloat(v, 'f', 1, 64)
+		}
 	}
 	if len(s) > 60 {
 		s = s[:60] + "..."
@@ -165,7 +183,7 @@ func Wants(kind reflect.Type, value any) string {
 
 // Nearest suggests the known name with the longest common prefix, or lists the names where they are few.
 func Nearest(key string, known map[string]reflect.Type) string {
-	names := slices.Sorted(maps.Keys(known))
+	names, key := slices.Sorted(maps.Keys(known)), strings.ToLower(key)
 	best, n := "", 2
 	for _, k := range names {
 		i := 0
@@ -210,6 +228,14 @@ func lineOf(text []byte, key string) int {
 			continue
 		}
 		line := 1 + bytes.Count(text[:at], []byte("\n"))
+		for part := name; ; part = part[:max(strings.LastIndex(part, "."), 0)] { // a key with dots is also one of the table that it makes
+			if _, known := lines[prefixOf(e.Kind, prefix)+part]; !known && part != "" {
+				lines[prefixOf(e.Kind, prefix)+part] = line
+			}
+			if part == "" {
+				break
+			}
+		}
 		switch e.Kind {
 		case unstable.ArrayTable:
 			counts[name]++
@@ -217,12 +243,7 @@ func lineOf(text []byte, key string) int {
 			lines[prefix] = line
 			prefix += "."
 		case unstable.Table:
-			lines[name] = line
 			prefix = name + "."
-		default:
-			if _, twice := lines[prefix+name]; !twice {
-				lines[prefix+name] = line
-			}
 		}
 	}
 	for key != "" {
@@ -232,4 +253,12 @@ func lineOf(text []byte, key string) int {
 		key = key[:max(strings.LastIndexAny(key, ".["), 0)]
 	}
 	return 0
+}
+
+// prefixOf is what stands before the keys of an expression: nothing where it begins a table of its own.
+func prefixOf(kind unstable.Kind, prefix string) string {
+	if kind == unstable.ArrayTable || kind == unstable.Table {
+		return ""
+	}
+	return prefix
 }
