@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"reflect"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -111,6 +112,11 @@ func run(ctx context.Context, args []string, s streams) int {
 		args = []string{"--help"}
 	}
 	k, err := plain.Parse(parser, args)
+	if i := slices.IndexFunc(args, belowZero); err != nil && i >= 0 && !slices.Contains(args, "--") { // a number below zero is no flag: its command says what it wants
+		if again, failed := plain.Parse(parser, append(slices.Delete(slices.Clone(args), i, i+1), "--", args[i])); failed == nil {
+			k, err = again, nil
+		}
+	}
 	if exited >= 0 {
 		return exited
 	}
@@ -134,4 +140,9 @@ func run(ctx context.Context, args []string, s streams) int {
 		return 1
 	}
 	return 0
+}
+
+// belowZero reports whether an argument is a number below zero, or a time such as -5m.
+func belowZero(arg string) bool {
+	return len(arg) > 1 && arg[0] == '-' && (arg[1] >= '0' && arg[1] <= '9' || arg[1] == '.')
 }
