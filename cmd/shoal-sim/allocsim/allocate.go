@@ -14,6 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/cmd/shoal-sim/tidy"
 	"shoal/internal/sim"
 	"shoal/recrawl/allocate"
@@ -84,6 +85,9 @@ func ParseMix(s string) (Mix, error) {
 
 // Run does the experiment.
 func (c *Allocate) Run(ctx context.Context, out, errw io.Writer) error {
+	if err := figure.CanWrite(c.Plot); err != nil {
+		return err
+	}
 	rows, err := c.rows(ctx, errw)
 	if err != nil {
 		return err
@@ -128,7 +132,7 @@ func (c *Allocate) problem() (ids []string, p allocate.Problem, mix string, err 
 			return nil, p, "", err
 		}
 		if c.N < 1 || !(c.Theta >= 0 && c.Theta <= 1) || !(c.Mean > 0) || c.R < 0 {
-			return nil, p, "", fmt.Errorf("%w: want pages, crawls, a mean above 0 and theta in 0..1", ErrFlags)
+			return nil, p, "", fmt.Errorf("%w: want --n of at least 1, --r of at least 0, --mean above 0 and --theta from 0 to 1", ErrFlags)
 		}
 		p.Pages, err = NewPages(rand.New(rand.NewPCG(c.Seed, 1)), World{N: c.N, Theta: c.Theta, Mean: c.Mean, Mix: m, Shape: c.Shape, Weighted: c.Embarrass})
 		return nil, p, m.String(), err

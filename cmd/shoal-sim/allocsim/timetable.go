@@ -57,6 +57,9 @@ type TimetableRow struct {
 
 // Run does the experiment.
 func (c *Timetable) Run(ctx context.Context, out, errw io.Writer) error {
+	if err := figure.CanWrite(c.Plot); err != nil {
+		return err
+	}
 	ids, p, err := c.problem()
 	if err != nil {
 		return err
@@ -102,10 +105,15 @@ func (c *Timetable) Run(ctx context.Context, out, errw io.Writer) error {
 	return w.Flush()
 }
 
+// maxIdle bounds the slots beyond the crawls, as a multiple of these.
+const maxIdle = 100
+
 func (c *Timetable) problem() (ids []string, p allocate.TimetableProblem, err error) {
 	p.Span = 1
 	if c.Tasks != "" {
-		p.Span = c.Span
+		if p.Span = c.Span; !(c.Span > 0 && c.Span <= math.MaxFloat64) {
+			return nil, p, fmt.Errorf("%w: --span %g: want a number above 0", ErrFlags, c.Span)
+		}
 		err = open(c.Tasks, func(r io.Reader) (err error) {
 			ids, p.Ideal, p.Release, err = allocate.ReadTasks(r, c.Tasks, c.Span)
 			return err
@@ -115,7 +123,7 @@ func (c *Timetable) problem() (ids []string, p allocate.TimetableProblem, err er
 		}
 	} else {
 		if c.Count < 0 || c.Count > allocate.MaxTasks || !(c.Quasi >= 0 && c.Quasi <= 1) {
-			return nil, p, fmt.Errorf("%w: %d crawls, share %g of quasi-deterministic ones", ErrFlags, c.Count, c.Quasi)
+			return nil, p, fmt.Errorf("%w: --count %d, --quasi %g: want 0 to %d crawls, and a share from 0 to 1", ErrFlags, c.Count, c.Quasi, allocate.MaxTasks)
 		}
 		if p.Ideal, p.Release, err = c.draw(); err != nil {
 			return nil, p, err
@@ -130,8 +138,8 @@ func (c *Timetable) problem() (ids []string, p allocate.TimetableProblem, err er
 			p.Slots = append(p.Slots, n)
 		}
 	} else {
-		if c.Crawlers < 1 || c.Crawlers > allocate.MaxCrawlers || !(c.Idle >= 0) {
-			return nil, p, fmt.Errorf("%w: %d crawlers, %g idle slots", ErrFlags, c.Crawlers, c.Idle)
+		if c.Crawlers < 1 || c.Crawlers > allocate.MaxCrawlers || !(c.Idle >= 0 && c.Idle <= maxIdle) {
+			return nil, p, fmt.Errorf("%w: --crawlers %d, --idle %g: want 1 to %d crawlers, and idle slots of 0 to %d times the crawls", ErrFlags, c.Crawlers, c.Idle, allocate.MaxCrawlers, maxIdle)
 		}
 		each := int(math.Ceil(float64(len(p.Ideal)) * (1 + c.Idle) / float64(c.Crawlers)))
 		for range c.Crawlers {

@@ -61,10 +61,13 @@ var paper = map[[2]int][3]float64{{1, 1}: {32.592e7, 5.224e8, 3.086e7}, {2, 1}: 
 // Run does the experiments.
 func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 	if !(c.Stale >= 0 && c.Stale <= 1) {
-		return fmt.Errorf("%w: share %g obsolete at the beginning", ErrFlags, c.Stale)
+		return fmt.Errorf("%w: --stale %g: want a share from 0 to 1", ErrFlags, c.Stale)
 	}
 	if c.Periods < 1 || c.Periods > cycle.MaxPeriods {
 		return fmt.Errorf("%w: %d periods; want 1 to %d", ErrFlags, c.Periods, cycle.MaxPeriods)
+	}
+	if err := figure.CanWrite(c.Plot); err != nil {
+		return err
 	}
 	fits := map[string][]cycle.PaperRates{"power": {cycle.Power}, "lifetimes": {cycle.Lifetimes}, "both": {cycle.Power, cycle.Lifetimes}}[c.Rates]
 	var rows []Row

@@ -3,6 +3,7 @@
 package figure
 
 import (
+	"errors"
 	"fmt"
 	"image/color"
 	"os"
@@ -129,6 +130,21 @@ func pairs(x, y []float64) plotter.XYs {
 		xy[i].X, xy[i].Y = x[i], y[i]
 	}
 	return xy
+}
+
+// CanWrite tells before a long run that its figures cannot be written after it. An empty dir wants no figures.
+func CanWrite(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("--plot: cannot make the folder for figures: %w; name one that can be written to", err)
+	}
+	f, err := os.CreateTemp(dir, ".figure")
+	if err != nil {
+		return fmt.Errorf("--plot: cannot write to the folder for figures: %w; name one that can be written to", err)
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // Save writes name.svg and name.png into dir, which it makes, and returns the paths.

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/recrawl"
 )
 
@@ -161,6 +162,9 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) (err error) {
 		c.Strategies = recrawl.Names()
 	}
 	if err := c.validate(); err != nil {
+		return err
+	}
+	if err := figure.CanWrite(c.Plot); err != nil {
 		return err
 	}
 	if c.Foretell {

@@ -55,6 +55,9 @@ func (r *Row) Target() (bound float64, atLeast, ok bool) {
 func Read(r io.Reader) ([]Row, error) {
 	in := csv.NewReader(r)
 	head, err := in.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%w: it is empty; want a header line, %s", ErrFile, strings.Join(columns, ","))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: header line: %w", ErrFile, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shoal/channel/order"
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/cmd/shoal-sim/tidy"
 )
 
@@ -94,6 +95,9 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 	}
 	if c.Runs < 1 || c.Robots < 1 || c.Sample < 2 || c.Wait < 0 || c.WaitSmall < 0 || !(c.Bandwidth >= 0) || c.Depth < 0 || c.DynDepth < 0 || c.SiteLimit < 0 || c.Batch < 0 || c.Synthetic < 0 {
 		return fmt.Errorf("%w: --runs and --robots must be at least 1, --sample at least 2, and no number negative", ErrInput)
+	}
+	if err := figure.CanWrite(c.Plot); err != nil {
+		return err
 	}
 	var runs [][]Result // by graph and seed
 	for i := range c.Runs {

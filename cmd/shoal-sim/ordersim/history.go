@@ -65,18 +65,32 @@ func Match(w Web, rank []float64, before Web) Earlier {
 	for i, u := range before.URLs {
 		byURL[u] = i
 	}
+	there := linked(before.Graph)
 	for p := range rank {
 		e.Rank[p] = math.NaN()
 		if w.URLs != nil && before.URLs != nil {
 			if i, ok := byURL[w.URLs[p]]; ok {
 				e.Rank[p] = then[i]
 			}
-		} else if i := int(w.number(p)); w.URLs == nil && before.URLs == nil && i < len(then) {
+		} else if i := int(w.number(p)); w.URLs == nil && before.URLs == nil && i < len(then) && there[i] {
 			e.Rank[p] = then[i]
 		}
 	}
 	e.account(rank)
 	return e
+}
+
+// linked tells which pages have links, to or from them. A file of numbers makes a page of each number up to its largest, and was crawled are those that it names.
+func linked(g order.Graph) []bool {
+	out := make([]bool, g.Pages())
+	for p := range out {
+		from, to := g.Offsets[p], g.Offsets[p+1]
+		out[p] = out[p] || from < to
+		for _, q := range g.Arcs[from:to] {
+			out[q] = true
+		}
+	}
+	return out
 }
 
 func (e *Earlier) account(rank []float64) {

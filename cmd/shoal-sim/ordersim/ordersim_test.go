@@ -406,6 +406,7 @@ func TestUselessGraphs(t *testing.T) {
 	for name, c := range map[string]struct{ graph, previous, want string }{
 		"one page is reached":      {graph: "0 0\n1 2\n2 1\n", want: "reach 1"},
 		"shares no number":         {graph: "n 7 http://a/x\n" + "0 1\n1 0\n", previous: "n 0 http://b/\nn 1 http://c/\ne 0 1\n", want: "shares no page"},
+		"shares no number named":   {graph: ring, previous: "100 101\n101 100\n", want: "shares no page"},
 		"shares no URL":            {graph: "http://a/ http://a/1\nhttp://a/1 http://a/\n", previous: "http://b/ http://c/\n", want: "shares no page"},
 		"numbers against URLs":     {graph: ring, previous: "http://b/ http://c/\nhttp://c/ http://b/\n", want: "shares no page"},
 		"one URL at two pages":     {graph: "n 0 http://a/\nn 1 http://a/\ne 0 1\ne 1 0\n", want: "pages 0 and 1 have the same URL http://a/"},

@@ -46,7 +46,8 @@ func Synthetic(c SynthConfig, seed uint64) (Web, error) {
 	fill(&c.Seeds, .1)
 	fill(&c.Max, max(5000, 2*(c.Pages/c.Sites)))
 	if c.Pages < 1 || c.Sites < 1 || c.Sites > c.Pages || c.Pages > order.MaxPages || !(c.Links >= 1 && c.Links <= 1000) || !(c.Seeds > 0 && c.Seeds <= 1) {
-		return Web{}, fmt.Errorf("%w: a synthetic Web of %d pages, %d sites, %v links a page, seeds %v", ErrInput, c.Pages, c.Sites, c.Links, c.Seeds)
+		return Web{}, fmt.Errorf("%w: a synthetic Web of %d pages, %d sites, %v links a page, seeds %v: want --synthetic of at most %d, --sites from 1 to as many as pages, --links from 1 to 1000 and --seeds above 0, at most 1",
+			ErrInput, c.Pages, c.Sites, c.Links, c.Seeds, order.MaxPages)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x5eb))
 	sizes := siteSizes(rng, c.Pages, c.Sites, c.Max)

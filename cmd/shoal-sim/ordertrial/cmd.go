@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shoal/channel/order"
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/cmd/shoal-sim/ordersim"
 	"shoal/cmd/shoal-sim/tidy"
 	"shoal/internal/lab/pond"
@@ -55,6 +56,9 @@ type Row struct {
 
 // Run crawls a pond twice, under either order of sites.
 func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
+	if err := figure.CanWrite(c.Plot); err != nil {
+		return err
+	}
 	var rows []Row
 	var crawls []ordersim.Crawl
 	var rank []float64

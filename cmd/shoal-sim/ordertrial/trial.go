@@ -89,7 +89,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		return Result{}, fmt.Errorf("%w: sites in order %q; known: %s %s", ErrConfig, cfg.Order, order.BreadthFirst, order.LargerSitesFirst)
 	}
 	if cfg.Robots < 1 || cfg.Visit < 1 || cfg.Gap < 0 || cfg.Seeds < 1 || cfg.World == nil {
-		return Result{}, fmt.Errorf("%w: robots %d, pages a visit %d, gap %v, seeds %d", ErrConfig, cfg.Robots, cfg.Visit, cfg.Gap, cfg.Seeds)
+		return Result{}, fmt.Errorf("%w: robots %d, pages a visit %d, gap %v, seeds %d: want --robots, --visit and --seeds of at least 1, and no --gap below 0", ErrConfig, cfg.Robots, cfg.Visit, cfg.Gap, cfg.Seeds)
 	}
 	t := &trial{cfg: cfg, began: time.Now(), out: Result{Errors: map[string]int{}}}
 	for i := range cfg.World.Hosts() {

@@ -181,6 +181,9 @@ func loadMatrix(path string) ([][]float64, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", sim.ErrLatency, path, err)
 	}
+	if len(m) > 0 && len(m) == len(m[0])-1 {
+		return nil, fmt.Errorf("%w: %s: %d lines after the header for %d nodes: want a header line, which is not read, and then a line for each node", sim.ErrLatency, path, len(m), len(m[0]))
+	}
 	if len(m) < minSites || len(m) != len(m[0]) {
 		return nil, fmt.Errorf("%w: %s: %d lines after the header, want a square of at least %d", sim.ErrLatency, path, len(m), minSites)
 	}

@@ -18,6 +18,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/cmd/shoal-sim/tidy"
 	"shoal/internal/sim"
 )
@@ -60,6 +61,7 @@ const (
 	MaxSeeds = 1000
 	MaxLoad  = 20
 	MaxFor   = 1000 * time.Hour
+	MinWhole = 20 // peers of a network that is simulated whole
 )
 
 // ErrFlags says that the flags do not fit together.
@@ -124,7 +126,7 @@ func (c *Command) check() error {
 	}
 	under := c.Load > 0 || c.Sweep
 	for _, err := range []error{
-		number("peers", c.Peers, 20, MaxPeers), number("hosts", c.Hosts, 1, MaxHosts), number("tasks", c.Tasks, 1, 1_000_000), number("seeds", c.Seeds, 1, MaxSeeds), number("repeat", c.Repeat, 0, 100),
+		number("peers", c.Peers, MinWhole, MaxPeers), number("hosts", c.Hosts, 1, MaxHosts), number("tasks", c.Tasks, 1, 1_000_000), number("seeds", c.Seeds, 1, MaxSeeds), number("repeat", c.Repeat, 0, 100),
 		share("liars", c.Liars), share("swallowers", c.Swallowers),
 	} {
 		if err != nil {
@@ -134,7 +136,7 @@ func (c *Command) check() error {
 	switch {
 	case c.Settle <= 0 || c.Settle > MaxFor:
 		return fmt.Errorf("%w: --settle %v: want a positive time, at most %v", ErrFlags, c.Settle, MaxFor)
-	case c.Lie == "drift" && !(c.Drift > 0 && c.Drift <= 1000):
+	case !(c.Drift >= 0 && c.Drift <= 1000) || c.Lie == "drift" && c.Drift == 0:
 		return fmt.Errorf("%w: --drift %v: want more than 0, at most 1000 ms a minute", ErrFlags, c.Drift)
 	case !(c.Load >= 0 && c.Load <= MaxLoad):
 		return fmt.Errorf("%w: --load %v: want 0 to %d", ErrFlags, c.Load, MaxLoad)
@@ -169,6 +171,9 @@ var (
 // Run measures and prints.
 func (c *Command) Run(ctx context.Context, out io.Writer) error {
 	if err := c.check(); err != nil {
+		return err
+	}
+	if err := figure.CanWrite(c.Plot); err != nil {
 		return err
 	}
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(roomy))

@@ -48,11 +48,19 @@ type compact struct {
 	sizes  []float64 // of the tables that were made
 }
 
+// Check says which numbers cannot be.
+func (s Sampled) Check() error {
+	if s.Peers < MinSampled || s.Peers > MaxSampled || s.Hosts < 1 || s.Hosts > MaxHosts || s.Tasks < 1 || !(s.Error >= 0 && s.Error <= 1) {
+		return fmt.Errorf("%w: %d peers, %d hosts, %d tasks, error %v: want %d to %d peers, 1 to %d hosts, a task or more, an error of 0 to 1", ErrFlags, s.Peers, s.Hosts, s.Tasks, s.Error, MinSampled, MaxSampled, MaxHosts)
+	}
+	return nil
+}
+
 // Run places tasks. The rows are of lookups by members, each of which knows overlay.MaxTable others, of lookups by a manager, which knows overlay.MaxKnown, and of
 // that manager's judge, which names one of those.
 func (s Sampled) Run(ctx context.Context) ([]Row, error) {
-	if s.Peers < MinSampled || s.Peers > MaxSampled || s.Hosts < 1 || s.Hosts > MaxHosts || s.Tasks < 1 || s.Error < 0 || s.Error > 1 {
-		return nil, fmt.Errorf("%w: %d peers, %d hosts, %d tasks, error %v: want %d to %d peers, 1 to %d hosts, a task or more, an error of 0 to 1", ErrFlags, s.Peers, s.Hosts, s.Tasks, s.Error, MinSampled, MaxSampled, MaxHosts)
+	if err := s.Check(); err != nil {
+		return nil, err
 	}
 	begun := time.Now()
 	w, err := s.world()

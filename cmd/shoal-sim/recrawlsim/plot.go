@@ -20,6 +20,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/internal/sim"
 )
 
@@ -191,18 +192,7 @@ func canPlot(dir string, steps int) error {
 	if steps < sampleSteps {
 		return fmt.Errorf("%w: --plot: %d minutes are too few to plot; want at least %d", ErrFlags, steps, sampleSteps)
 	}
-	return canWrite(dir)
-}
-
-func canWrite(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("--plot: make folder for figures: %w", err)
-	}
-	f, err := os.CreateTemp(dir, ".figure")
-	if err != nil {
-		return fmt.Errorf("--plot: folder for figures: %w", err)
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	return figure.CanWrite(dir)
 }
 
 // plotRecrawl draws figures 3 to 5 of the paper and freshness over time.

@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/cmd/shoal-sim/tidy"
 	"shoal/internal/sim"
 )
@@ -111,10 +112,7 @@ func (s *Sweep) check(base Config, values []float64, modes, names []string) erro
 			}
 		}
 	}
-	if s.Plot == "" {
-		return nil
-	}
-	return canWrite(s.Plot)
+	return figure.CanWrite(s.Plot)
 }
 
 // runs runs every strategy in every mode for every value.

@@ -53,6 +53,12 @@ func (c *Command) Run(ctx context.Context, out, _ io.Writer) error {
 	if c.Managers < 1 || c.Managers > 1024 || !(c.PagesDay > 0 && c.PagesDay <= 1e12) || !(c.PerTask >= 1 && c.PerTask <= 1e6) || !(c.Channels >= 1 && c.Channels <= 1e10) {
 		return fmt.Errorf("%w: %d managers, %v pages a day, %v pages a task, %v channels: want 1 to 1024 managers, at most 1e12 pages, 1 to 1e6 of a task, 1 to 1e10 channels", ErrFlags, c.Managers, c.PagesDay, c.PerTask, c.Channels)
 	}
+	if err := c.sampled().Check(); err != nil {
+		return err
+	}
+	if c.Whole < overlaysim.MinWhole || c.Whole > overlaysim.MaxPeers || c.Settle <= 0 || c.Settle > overlaysim.MaxFor {
+		return fmt.Errorf("%w: --whole %d, --settle %v: want %d to %d peers, and a time above 0, at most %v", ErrFlags, c.Whole, c.Settle, overlaysim.MinWhole, overlaysim.MaxPeers, overlaysim.MaxFor)
+	}
 	var all []Figure
 	for _, part := range []func(context.Context) ([]Figure, error){c.lookups, c.gossip, c.shares, c.database, c.copies} {
 		some, err := part(ctx)
@@ -79,9 +85,13 @@ const (
 	computed  = "computed"
 )
 
+func (c *Command) sampled() overlaysim.Sampled {
+	return overlaysim.Sampled{Peers: c.Peers, Hosts: c.Hosts, Tasks: c.Tasks, Error: c.Error, Seed: c.Seed}
+}
+
 // lookups places tasks among all peers.
 func (c *Command) lookups(ctx context.Context) (out []Figure, err error) {
-	rows, err := overlaysim.Sampled{Peers: c.Peers, Hosts: c.Hosts, Tasks: c.Tasks, Error: c.Error, Seed: c.Seed}.Run(ctx)
+	rows, err := c.sampled().Run(ctx)
 	for _, r := range rows {
 		part := "tasks placed " + r.Overlay
 		add := func(what string, v float64, unit string) { out = append(out, Figure{part, what, v, unit, simulated}) }

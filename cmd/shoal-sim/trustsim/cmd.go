@@ -16,6 +16,7 @@ import (
 	"sync"
 	"text/tabwriter"
 
+	"shoal/cmd/shoal-sim/figure"
 	"shoal/cmd/shoal-sim/tidy"
 	"shoal/manager/trust"
 )
@@ -51,6 +52,9 @@ const (
 func (c *Command) Run(ctx context.Context, out, errw io.Writer) error {
 	all, err := c.setups()
 	if err != nil {
+		return err
+	}
+	if err := figure.CanWrite(c.Plot); err != nil {
 		return err
 	}
 	rows, err := c.simulate(ctx, all, errw)
@@ -100,7 +104,7 @@ func (c *Command) setups() (all []setup, err error) {
 	case !(c.Trouble >= 0 && c.Trouble <= 100):
 		return nil, fmt.Errorf("%w: trouble %v; want 0 to 100", ErrFlags, c.Trouble)
 	case c.Storm < 0:
-		return nil, fmt.Errorf("%w: %d new liars a day", ErrFlags, c.Storm)
+		return nil, fmt.Errorf("%w: --storm %d: want 0 or more new liars a day", ErrFlags, c.Storm)
 	}
 	names := c.Attack
 	if slices.Contains(names, "all") {
