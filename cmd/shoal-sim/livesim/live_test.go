@@ -190,7 +190,7 @@ func TestFinishedRunsAreTold(t *testing.T) {
 		t.Error(err)
 	}
 	out.Reset()
-	if err := c.tell(&out, nil, failed); err != failed || out.Len() > 0 {
+	if err := c.tell(&out, nil, failed); !errors.Is(err, failed) || out.Len() > 0 {
 		t.Errorf("of no run: %v, %s", err, out.String())
 	}
 }
