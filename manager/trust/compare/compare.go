@@ -1,7 +1,7 @@
 // Package compare says whether two fetches of one page, made within minutes, saw the same page. The verdict is Same, Dynamic (they differ as every two
 // fetches of such a page differ) or Conflict (one of them saw something else, or says so).
 //
-// Status, final URL, title, main text and outlinks are compared. How much text two honest fetches of a page share differs between hosts, so a Host
+// Status, final URL, title, main text, outlinks and what the page loads from other hosts are compared. How much text two honest fetches of a page share differs between hosts, so a Host
 // learns it: from pairs of which one fetch is the arbiter's, and from no others, since a liar would teach it to look away.
 //
 // The package is pure, and it judges nobody: who lied is package trust's to say. It does not compare a page with versions of other days.
@@ -35,6 +35,7 @@ const (
 	Inside  // links to the page's own host
 	Outside // hosts that are linked to
 	Figures // numbers of the main text
+	Sources // hosts from which the page loads, or to which it leads by itself
 )
 
 // Features are what is compared of a fetch. All sets are sorted.
@@ -48,6 +49,7 @@ type Features struct {
 	Inside  []uint32 // hashes of links to the same host, without their queries' values; at most MaxLinks
 	Outside []uint32 // hashes of the hosts that are linked to; at most MaxLinks
 	Figures []uint32 // hashes of numbers with the word before them; at most MaxLinks
+	Sources []uint32 // hashes of other hosts from which programs, frames and styles come, which programs in the page name, and to which forms and the page itself lead; at most MaxLinks
 }
 
 // Limits of Features.
@@ -113,6 +115,7 @@ func (h Host) Compare(a, b *Features) Result {
 	note(Inside, links < 1)
 	note(Outside, others < 1)
 	note(Figures, !slices.Equal(a.Figures, b.Figures))
+	note(Sources, !slices.Equal(a.Sources, b.Sources))
 	if r.Differ == 0 {
 		return r
 	}
@@ -156,7 +159,7 @@ func (h *Host) Learn(a, b *Features) {
 	h.Length = lower(h.Length, float32(min(a.Words, b.Words))/float32(max(a.Words, b.Words, 1)))
 	h.Links = lower(h.Links, shared(a.Inside, b.Inside))
 	h.Others = lower(h.Others, shared(a.Outside, b.Outside))
-	h.Loose |= r.Differ & (Title | Figures)
+	h.Loose |= r.Differ & (Title | Figures | Sources)
 }
 
 // forgetAfter is how many pairs in turn that are alike in all make a host forget what it learnt.

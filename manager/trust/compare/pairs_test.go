@@ -46,6 +46,12 @@ var forgeries = []struct {
 	{"half cut off", func(_ *rand.Rand, f Fetch, _ []byte) Fetch { f.Body = f.Body[:len(f.Body)/2]; return f }},
 	{"said to be gone", func(_ *rand.Rand, f Fetch, _ []byte) Fetch { f.Status, f.Body = 404, nil; return f }},
 	{"said to redirect", func(_ *rand.Rand, f Fetch, _ []byte) Fetch { f.Final = "https://elsewhere.example/"; return f }},
+	{"program of another host", func(rng *rand.Rand, f Fetch, _ []byte) Fetch {
+		return replaced(f, "<p>", fmt.Sprintf(`<script src="https://evil%d.example/x.js"></script><p>`, rng.IntN(1000)))
+	}},
+	{"program that leads elsewhere", func(rng *rand.Rand, f Fetch, _ []byte) Fetch {
+		return replaced(f, "</p>", fmt.Sprintf(`</p><script>location = "https://evil%d.example/"</script>`, rng.IntN(1000)))
+	}},
 	{"words stuffed in", func(_ *rand.Rand, f Fetch, _ []byte) Fetch {
 		return replaced(f, "</main>", "<p>"+strings.Repeat("cheap pills online casino loans ", 60)+"</p></main>")
 	}},
