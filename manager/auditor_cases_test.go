@@ -42,7 +42,6 @@ func (s *shelf) Close(_ context.Context, number uint64) error {
 // each is told of it and can object.
 func TestEachWhoIsChargedHasACase(t *testing.T) {
 	s := &shelf{losers: map[uint64]trust.Peer{}, sides: map[uint64]int{}, closed: map[uint64]bool{}}
-	au := &auditor{core: &core{cfg: Config{Evidence: s}}}
 	c := trust.Case{Reason: trust.Reverted, URL: 7, Channel: 1, Accused: 11, Also: 12, Accuser: 13, At: 1000}
 	d := &dispute{wanted: wanted{url: "https://a.example/", c: c}, number: evidence.Number(c), sides: []testimony{{evidence.Arbiter, &archive.EvidenceFetch{}}}}
 	charge := func(peers ...trust.Peer) (all []trust.Act) {
@@ -51,7 +50,7 @@ func TestEachWhoIsChargedHasACase(t *testing.T) {
 		}
 		return all
 	}
-	if err := au.file(t.Context(), d, charge(11, 12)); err != nil {
+	if err := d.file(t.Context(), s, charge(11, 12)); err != nil {
 		t.Fatal(err)
 	}
 	own := c
@@ -61,7 +60,7 @@ func TestEachWhoIsChargedHasACase(t *testing.T) {
 			t.Errorf("case %x was lost by %d with %d sides, closed %v; want %d", number, s.losers[number], s.sides[number], s.closed[number], loser)
 		}
 	}
-	if err := au.file(t.Context(), d, charge(12)); err != nil { // the accused is banned by now
+	if err := d.file(t.Context(), s, charge(12)); err != nil { // the accused is banned by now
 		t.Fatal(err)
 	}
 	if s.losers[d.number] != 0 {

@@ -236,12 +236,11 @@ func (au *auditor) rule(ctx context.Context, t *dispute) error {
 	if err != nil {
 		return err
 	}
-	return au.file(ctx, t, charged)
+	return t.file(ctx, au.cfg.Evidence, charged)
 }
 
 // file files what came of a dispute. Who is charged beside the two sides, having vouched for what lost, has a case of its own: it is told of that, and can object.
-func (au *auditor) file(ctx context.Context, t *dispute, charged []trust.Act) error {
-	room := au.cfg.Evidence
+func (t *dispute) file(ctx context.Context, room Evidence, charged []trust.Act) error {
 	end := func(number uint64, loser trust.Peer, amount, score float64, note string) error {
 		for _, s := range t.sides {
 			if err := room.Put(ctx, number, s.side, s.fetch); err != nil {

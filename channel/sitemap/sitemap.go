@@ -229,11 +229,8 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 		}
 		ours := root.has(&s) || group.has(&s)
 		if ours && inside && is(s.local, "guid") {
-			line := s.line()
-			if yes, said := s.attribute("ispermalink"); !s.empty && (!said || !strings.EqualFold(strings.TrimSpace(yes), "false")) {
-				if text, _ := s.content(); isWebURL(text) {
-					permanent = Entry{URL: text, Line: line}
-				}
+			if e, ok := s.permalink(); ok {
+				permanent = e
 			}
 			continue
 		}
@@ -261,6 +258,16 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 			}
 		}
 	}
+}
+
+// permalink reads a guid, if it is the entry's address.
+func (s *scanner) permalink() (e Entry, ok bool) {
+	line := s.line()
+	if yes, said := s.attribute("ispermalink"); s.empty || said && strings.EqualFold(strings.TrimSpace(yes), "false") {
+		return e, false
+	}
+	text, _ := s.content()
+	return Entry{URL: text, Line: line}, isWebURL(text)
 }
 
 // withBase adds the xml:base of a tag to those around it.
