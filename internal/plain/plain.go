@@ -6,6 +6,7 @@ package plain
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -149,7 +150,7 @@ func Parse(k *kong.Kong, args []string) (*kong.Context, error) {
 	seen := map[*kong.Flag]bool{}
 	for _, p := range c.Path {
 		f := p.Flag
-		if f == nil || p.Resolved || f.IsCumulative() || f.IsCounter() {
+		if f == nil || p.Resolved || f.IsCounter() || f.Target.Kind() == reflect.Slice || f.Target.Kind() == reflect.Map {
 			continue
 		}
 		if seen[f] {

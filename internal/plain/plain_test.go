@@ -200,3 +200,23 @@ func TestUsageOfAnotherPlace(t *testing.T) {
 		}
 	}
 }
+
+// several is a flag's values, in a type of their own.
+type several []string
+
+// TestParse: flags that take several values may be there several times, whatever their type is called.
+func TestParse(t *testing.T) {
+	var c struct {
+		W several
+		L []string
+		M map[string]string
+		V int `type:"counter"`
+	}
+	k, err := kong.New(&c, kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Parse(k, strings.Fields("--w=a --w=b --l=a --l=b --m=a=1 --m=b=2 --v --v")); err != nil || len(c.W) != 2 || len(c.L) != 2 || len(c.M) != 2 || c.V != 2 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
