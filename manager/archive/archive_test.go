@@ -72,6 +72,7 @@ type runner struct {
 	gen  channel.Gen
 	seq  uint64
 	head [32]byte
+	said map[string]bool // URLs of this crawl
 }
 
 // start deposits and claims a task.
@@ -88,7 +89,7 @@ func start(t testing.TB, a *Archive, peer string, id channel.ID, gen channel.Gen
 	if string(c.Body) != string(body) {
 		t.Fatalf("claim %d.%d brought another body", id, gen)
 	}
-	return &runner{t, a, peer, id, gen, c.Resume.Seq, c.Resume.Head}, c
+	return &runner{t, a, peer, id, gen, c.Resume.Seq, c.Resume.Head, nil}, c
 }
 
 func (r *runner) chunk(b channel.ChunkBody) channel.Chunk {
@@ -100,8 +101,36 @@ func (r *runner) chunk(b channel.ChunkBody) channel.Chunk {
 	return channel.Chunk{Channel: r.id, Gen: r.gen, Seq: r.seq + 1, Prev: r.head, Body: body}
 }
 
-// put sends a chunk, which must be stored.
+// put sends a chunk, which must be stored. A page of which this crawl has said something before is of the next one.
 func (r *runner) put(b channel.ChunkBody) channel.Chunk {
+	r.t.Helper()
+	if slices.ContainsFunc(b.Pages, func(p channel.Page) bool { return r.said[p.URL] }) {
+		r.next()
+		if b.Report != nil {
+			b.Report.Gen = r.gen
+		}
+	}
+	if r.said == nil {
+		r.said = map[string]bool{}
+	}
+	for i := range b.Pages {
+		r.said[b.Pages[i].URL] = true
+	}
+	return r.send(b)
+}
+
+// next ends this crawl, and begins the next one.
+func (r *runner) next() {
+	r.t.Helper()
+	if _, err := r.a.Release(context.Background(), r.peer, r.id, r.gen); err != nil {
+		r.t.Fatal(err)
+	}
+	next, _ := start(r.t, r.a, r.peer, r.id, r.gen+1)
+	*r = *next
+}
+
+// send sends a chunk, which must be stored.
+func (r *runner) send(b channel.ChunkBody) channel.Chunk {
 	r.t.Helper()
 	c := r.chunk(b)
 	got, err := r.a.Put(context.Background(), r.peer, c)

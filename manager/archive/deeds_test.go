@@ -208,7 +208,7 @@ func TestRefusalsAreToldByKind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &runner{t, a, "p", id, 9, c.Resume.Seq, c.Resume.Head}
+		r := &runner{t, a, "p", id, 9, c.Resume.Seq, c.Resume.Head, nil}
 		if _, err := a.Put(t.Context(), "p", r.chunk(channel.ChunkBody{Pages: pages(r, 70)})); err == nil {
 			t.Errorf("%s: it was stored", kind)
 		}

@@ -31,7 +31,7 @@ func audit(t *testing.T, a *Archive, cl *clock, checker string, gen channel.Gen,
 		t.Errorf("an audit's rest is %+v", c.Resume)
 	}
 	cl.now = cl.now.Add(time.Second)
-	r := &runner{t, a, checker, 1, gen + 10, c.Resume.Seq, c.Resume.Head}
+	r := &runner{t, a, checker, 1, gen + 10, c.Resume.Seq, c.Resume.Head, nil}
 	p := r.page("/", body, channel.New)
 	p.URL = "http://site-1.example" + path
 	more := r.page("/not-asked-for", body, channel.New)

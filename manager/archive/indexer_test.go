@@ -75,6 +75,12 @@ func TestIndexerStopsAndResumes(t *testing.T) {
 		writers.Go(func() {
 			for v := range versions {
 				b := channel.ChunkBody{}
+				if v > 0 {
+					mu.RLock()
+					r.a = a
+					r.next()
+					mu.RUnlock()
+				}
 				for p := range pages {
 					change := channel.Changed
 					if v == 0 {

@@ -111,7 +111,7 @@ func TestResumeStopsGrowing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &runner{t, a, fmt.Sprint("peer", gen), 1, gen, c.Resume.Seq, c.Resume.Head}, len(c.Resume.Frontier)
+		return &runner{t, a, fmt.Sprint("peer", gen), 1, gen, c.Resume.Seq, c.Resume.Head, nil}, len(c.Resume.Frontier)
 	}
 	page := func(r *runner) []channel.Page {
 		return []channel.Page{r.page(fmt.Sprint("/", r.gen), fmt.Sprint("page ", r.gen), channel.New)}

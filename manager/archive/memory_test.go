@@ -52,7 +52,7 @@ func TestWithoutDisk(t *testing.T) {
 		for id := channel.ID(1); id <= 3; id++ {
 			r, _ := start(t, a, "p", id, gen)
 			for n := range 4 {
-				r.put(channel.ChunkBody{Pages: []channel.Page{r.page(fmt.Sprint("/", n), crashPage(id, uint64(gen), n), channel.Changed), r.page("/same", long, channel.New)}})
+				r.send(channel.ChunkBody{Pages: []channel.Page{r.page(fmt.Sprint("/", n), crashPage(id, uint64(gen), n), channel.Changed), r.page("/same", long, channel.New)}})
 			}
 			r.put(channel.ChunkBody{Report: r.report(channel.Updated)})
 		}

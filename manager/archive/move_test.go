@@ -80,7 +80,7 @@ func TestMoveBesideAnotherManager(t *testing.T) {
 			if err != nil || c.Status != lease.Granted {
 				t.Fatal(c.Status, err)
 			}
-			late := &runner{t, a, "q", id, gen, c.Resume.Seq, c.Resume.Head}
+			late := &runner{t, a, "q", id, gen, c.Resume.Seq, c.Resume.Head, nil}
 			store := &besides{Store: records}
 			other := store.open(t, cfg, segments)
 			store.do = func() {

@@ -160,7 +160,7 @@ func goOn(t *testing.T, a *Archive, cl *clock) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{t, a, "peer-2", 2, fence.Gen, fence.Seq, fence.Head}
+	r := &runner{t, a, "peer-2", 2, fence.Gen, fence.Seq, fence.Head, nil}
 	head = r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/to-do", "found later "+long, channel.New)}, Report: r.report(channel.Updated)})
 	if got, err := a.Put(ctx, "peer-2", head); err != nil || got.Status != lease.Stored {
 		t.Errorf("the chunk again: %v, %v", got.Status, err)

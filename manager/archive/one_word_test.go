@@ -24,10 +24,10 @@ func TestPageCountsOnceInAClaim(t *testing.T) {
 			cl.now = cl.now.Add(time.Second)
 			pages = append(pages, r.page("/", forge, channel.Changed))
 			if chunks == 1 {
-				r.put(channel.ChunkBody{Pages: pages, Report: r.report(channel.Updated)})
+				r.send(channel.ChunkBody{Pages: pages, Report: r.report(channel.Updated)})
 			} else {
 				r.put(channel.ChunkBody{Pages: pages[:1]})
-				r.put(channel.ChunkBody{Pages: pages[1:], Report: r.report(channel.Updated)})
+				r.send(channel.ChunkBody{Pages: pages[1:], Report: r.report(channel.Updated)})
 			}
 			d, _ := j.deliver(cl, 2)
 			if len(d.Pages) != 1 {

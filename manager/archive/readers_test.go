@@ -197,7 +197,7 @@ func crawlWeb(t *testing.T, a *Archive, w *web, cl *clock, id channel.ID, gen ch
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{t, a, "12D3KooWPeer", id, gen, c.Resume.Seq, c.Resume.Head}
+	r := &runner{t, a, "12D3KooWPeer", id, gen, c.Resume.Seq, c.Resume.Head, nil}
 	var visits []visit
 	add := func(p channel.Page, what string, status int, content []byte) {
 		cl.now = cl.now.Add(time.Second)

@@ -144,7 +144,7 @@ func crawlSite(t *testing.T, a *Archive, cl *clock, addr, peer string, gen chann
 	cl.now = cl.now.Add(time.Minute)
 	var d net.Dialer
 	_, err = crawl.Run(t.Context(), crawl.Config{
-		Header: h, Body: body, Resume: c.Resume, Sink: toArchive{&runner{t, a, peer, 1, gen, c.Resume.Seq, c.Resume.Head}}, Spool: t.TempDir(),
+		Header: h, Body: body, Resume: c.Resume, Sink: toArchive{&runner{t, a, peer, 1, gen, c.Resume.Seq, c.Resume.Head, nil}}, Spool: t.TempDir(),
 		UserAgent: "Shoal/test (+http://contact.test/)", Peer: peer, Unpaced: true,
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) },
 	})

@@ -371,7 +371,7 @@ func TestBackup(t *testing.T) {
 	if c, _, err := b.Changes(ctx, cursor, 10); err != nil || len(c) != 0 {
 		t.Errorf("changes after the cursor: %v, %v", c, err)
 	}
-	r.a = b
+	r.a, r.said = b, nil // it has lost that
 	c := r.chunk(channel.ChunkBody{})
 	if got, err := b.Put(ctx, "p", c); err != nil || got.Seq != 11 {
 		t.Errorf("a chunk on a head that was lost: %+v, %v", got, err)

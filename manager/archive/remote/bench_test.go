@@ -94,12 +94,15 @@ func opened(b *testing.B, cfg archive.Config) *archive.Archive {
 }
 
 // task makes one of a channel.
-func task(id channel.ID) (channel.Signed, []byte) {
+func task(id channel.ID) (channel.Signed, []byte) { return crawlOf(id, 1) }
+
+// crawlOf is the task of a channel's crawl.
+func crawlOf(id channel.ID, gen channel.Gen) (channel.Signed, []byte) {
 	host := fmt.Sprintf("http://site-%d.example", id)
 	body := channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: host}, Seeds: []string{host + "/"}, Contact: "https://example.org/"}
 	raw := body.Marshal()
 	h := channel.Header{
-		Network: [32]byte{1}, Channel: id, Gen: 1, Host: host, Pages: 10, Issued: time.Now(), Latest: time.Now().Add(time.Hour),
+		Network: [32]byte{1}, Channel: id, Gen: gen, Host: host, Pages: 10, Issued: time.Now(), Latest: time.Now().Add(time.Hour),
 		BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw), Archive: "archive",
 	}
 	return channel.Signed{Raw: h.Marshal(), Sig: []byte("good"), Delegation: []byte("d")}, raw

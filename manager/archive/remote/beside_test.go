@@ -48,7 +48,7 @@ func besides(t *testing.T, db *pglab.Server, store *s3lab.Store, names ...string
 // payload is one of few, large enough to be stored once for all pages that have it.
 func payload(n int) []byte { return bytes.Repeat(fmt.Appendf(nil, "<p>payload %d</p>", n), 500) }
 
-// change has a channel's pages take some payloads, one after the other, each acknowledged.
+// change has a channel's pages take some payloads, one after the other, each acknowledged. A crawl shows a page once, so that all pages are of the next crawl then.
 func change(t *testing.T, a *archive.Archive, id channel.ID, steps []int, pages int) (now map[string]int) {
 	ctx, peer := t.Context(), fmt.Sprint("peer", id)
 	again := func(try func() (lease.Status, error), want lease.Status) bool {
@@ -63,20 +63,34 @@ func change(t *testing.T, a *archive.Archive, id channel.ID, steps []int, pages 
 			}
 		}
 	}
-	signed, body := task(id)
-	if !again(func() (lease.Status, error) {
-		if err := a.Deposit(ctx, signed, body); err != nil {
-			return 0, err
-		}
-		c, err := a.Claim(ctx, peer, signed)
-		return c.Status, err
-	}, lease.Granted) {
-		return nil
+	var found channel.Resume
+	crawl := func(gen channel.Gen) bool {
+		signed, body := crawlOf(id, gen)
+		return again(func() (lease.Status, error) {
+			if gen > 1 {
+				if _, err := a.Release(ctx, peer, id, gen-1); err != nil {
+					return 0, err
+				}
+			}
+			if err := a.Deposit(ctx, signed, body); err != nil {
+				return 0, err
+			}
+			c, err := a.Claim(ctx, peer, signed)
+			found = c.Resume
+			return c.Status, err
+		}, lease.Granted)
 	}
-	var prev [32]byte
 	now = map[string]int{}
 	at := time.Now().Add(-time.Hour)
+	gen, seq, prev := channel.Gen(0), uint64(0), [32]byte{}
 	for n, p := range steps {
+		if n%pages == 0 {
+			if gen++; !crawl(gen) {
+				return nil
+			}
+			seq, prev = found.Seq, found.Head
+		}
+		seq++
 		url := fmt.Sprintf("http://site-%d.example/%d", id, n%pages)
 		is := channel.Changed
 		if n < pages {
@@ -89,7 +103,7 @@ func change(t *testing.T, a *archive.Archive, id channel.ID, steps []int, pages 
 			t.Error(err)
 			return nil
 		}
-		c := channel.Chunk{Channel: id, Gen: 1, Seq: uint64(n + 1), Prev: prev, Body: raw}
+		c := channel.Chunk{Channel: id, Gen: gen, Seq: seq, Prev: prev, Body: raw}
 		prev = c.Hash()
 		if !again(func() (lease.Status, error) {
 			r, err := a.Put(ctx, peer, c)
