@@ -9,6 +9,7 @@
 package recrawlsim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -93,14 +94,20 @@ type Scale struct {
 	Shows func(site, page int, step float64) uint64
 	// Moves are when peers come and go, in their order, each peer in turn the one and the other; nil: all come at the start, and then as Churn says.
 	Moves []Move
+	// Late sites, the last ones, become channels at step Burst only, all at once; 0: all are there from the start.
+	Late, Burst int
 }
 
 // Site is a channel of a Scale.
 type Site struct {
-	Group int // of Scale.Tau
-	Pages int
-	Gap   float64 // politeness wait before each page, in steps
+	Group  int // of Scale.Tau
+	Pages  int
+	Gap    float64 // politeness wait before each page, in steps
+	Weight float64 // importance that an operator gives it; 0: 1
 }
+
+// importance is its weight, as a manager takes it.
+func (s *Site) importance() float64 { return cmp.Or(s.Weight, 1) }
 
 // check names what is wrong with a Scale.
 func (s *Scale) check(crawlers int) error {
@@ -114,8 +121,11 @@ func (s *Scale) check(crawlers int) error {
 	if len(s.RTT) != len(s.Sites) {
 		return fmt.Errorf("%w: scale of %d sites with the distances of %d", ErrConfig, len(s.Sites), len(s.RTT))
 	}
+	if s.Late < 0 || s.Late > 0 && s.Late >= len(s.Sites) || s.Burst < 0 {
+		return fmt.Errorf("%w: scale of %d sites, of which %d come at step %d", ErrConfig, len(s.Sites), s.Late, s.Burst)
+	}
 	for i, v := range s.Sites {
-		if v.Group < 0 || v.Group >= len(s.Tau) || v.Pages < 1 || !(v.Gap >= 0) || len(s.RTT[i]) != crawlers {
+		if v.Group < 0 || v.Group >= len(s.Tau) || v.Pages < 1 || !(v.Gap >= 0) || !(v.Weight >= 0) || math.IsInf(v.Weight, 0) || len(s.RTT[i]) != crawlers {
 			return fmt.Errorf("%w: site %d of the scale: %+v, distances to %d of %d peers", ErrConfig, i, v, len(s.RTT[i]), crawlers)
 		}
 	}

@@ -293,7 +293,7 @@ func (m *metrics) row(r *run) Row {
 	if m.landing != nil {
 		row.Landing = m.landing.tell(r)
 		if m.shown != nil {
-			row.Freshness = sum(m.landing.fresh) / steps
+			row.Freshness = row.Landing.Fresh
 		}
 	}
 	for i := range 4 {

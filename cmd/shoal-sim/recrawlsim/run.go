@@ -45,6 +45,7 @@ type run struct {
 	out       int
 	life      float32
 	sizes     sizesSeen
+	there     int   // channels so far
 	links     []int // by site: URLs of it that crawled sites link to
 	touched   int   // sum of what was read ahead, so that it is read
 	planErr   error
@@ -102,8 +103,7 @@ func newRun(cfg Config, w *world) (*run, error) {
 	if cfg.Mode == "shoal" {
 		opt.MaxOut = 1
 	}
-	unknown := cfg.Scale != nil && cfg.Scale.Prior != recrawl.Estimate{}
-	if unknown {
+	if cfg.unknown() {
 		opt.Initial, opt.Relearn, opt.Prior, opt.MinTicks = w.groupTau, 0, cfg.Scale.Prior, recrawl.Tick(cfg.Scale.MinTicks)
 	}
 	if err := r.split(opt); err != nil {
@@ -111,24 +111,8 @@ func newRun(cfg Config, w *world) (*run, error) {
 	}
 	r.limits = r.s.Strategy().Intervals() != nil
 	r.intervals = make([]float32, len(w.groups))
-	phase := sim.Rand(cfg.Seed, "phase")
 	r.m = newMetrics(w)
-	for i := range w.group {
-		tau := w.tau[i]
-		f := recrawl.Facts{Weight: r.firstWeight(i)}
-		if cfg.Mode == "paper" { // whose first submissions come at a uniform phase; the product begins with channels never crawled
-			f.Submitted = begin - recrawl.Tick(tau*phase.Float64())
-		}
-		switch {
-		case unknown:
-			if cfg.Scale.Sites == nil {
-				f.Group, f.Flags = w.group[i], recrawl.Pinned
-			}
-		case cfg.Rates == "known":
-			f.Est, f.Group, f.Flags = recrawl.Exactly(tau), w.group[i], recrawl.Known|recrawl.Pinned
-		}
-		r.add(int32(i), f)
-	}
+	r.enter(len(w.group) - w.late())
 	if w.churn.Polite < 1 && cfg.Mode == "paper" { // with leases hardly anything is lost with a peer
 		r.life = float32(w.churn.Life / (1 - w.churn.Polite))
 	}
@@ -141,12 +125,45 @@ func newRun(cfg Config, w *world) (*run, error) {
 	return r, nil
 }
 
+// enter takes in the channels up to a number that are not there yet.
+func (r *run) enter(upTo int) {
+	phase := sim.Rand(r.cfg.Seed, "phase")
+	for ; r.there < upTo; r.there++ {
+		i := r.there
+		tau := r.w.tau[i]
+		f := recrawl.Facts{Weight: r.firstWeight(i)}
+		if r.cfg.Mode == "paper" { // whose first submissions come at a uniform phase; the product begins with channels never crawled
+			f.Submitted = begin - recrawl.Tick(tau*phase.Float64())
+		}
+		switch {
+		case r.cfg.unknown():
+			if r.cfg.Scale.Sites == nil {
+				f.Group, f.Flags = r.w.group[i], recrawl.Pinned
+			}
+		case r.cfg.Rates == "known":
+			f.Est, f.Group, f.Flags = recrawl.Exactly(tau), r.w.group[i], recrawl.Known|recrawl.Pinned
+		}
+		r.add(int32(i), f)
+	}
+}
+
+// unknown says that nothing is known of the channels' rates at first.
+func (c *Config) unknown() bool { return c.Scale != nil && c.Scale.Prior != recrawl.Estimate{} }
+
 func (r *run) weight(channel int) float32 {
 	mean := float32(meanPages)
 	if r.sizes.n > 0 {
 		mean = r.sizes.pages / r.sizes.n
 	}
-	return recrawl.Weights(r.cfg.Weights).Of(r.w.pages[channel], mean, int(r.w.group[channel]), len(r.w.groups))
+	return r.importance(channel) * recrawl.Weights(r.cfg.Weights).Of(r.w.pages[channel], mean, int(r.w.group[channel]), len(r.w.groups))
+}
+
+// importance is what an operator says of a channel.
+func (r *run) importance(channel int) float32 {
+	if r.w.scale == nil || r.w.scale.Sites == nil {
+		return 1
+	}
+	return float32(r.w.scale.Sites[channel].importance())
 }
 
 // learnsWeights says that how many pages a channel has, and so what it counts, is not known before its first crawl. Mode paper knows it at once.
@@ -154,7 +171,7 @@ func (r *run) learnsWeights() bool { return r.cfg.Mode == "shoal" && r.cfg.Weigh
 
 func (r *run) firstWeight(channel int) float32 {
 	if r.learnsWeights() {
-		return 1
+		return r.importance(channel)
 	}
 	return r.weight(channel)
 }
@@ -163,6 +180,9 @@ func (r *run) firstWeight(channel int) float32 {
 func (r *run) step(minute int) {
 	r.presence.step(minute, r.w, func(c int32) { r.swarm.join(minute, c) }, func(c int32, polite bool) { r.swarm.leave(minute, c, polite) })
 	r.swarm.step(minute)
+	if r.there < len(r.w.group) && minute >= r.w.scale.Burst {
+		r.enter(len(r.w.group))
+	}
 	r.meanIntervals()
 	for _, p := range r.parts {
 		r.plan(minute, p.s)
@@ -221,6 +241,9 @@ func (r *run) found(channel int32) {
 		r.links = make([]int, len(links))
 	}
 	for _, to := range links[channel] {
+		if int(to) >= r.there { // no channel yet: its URLs are not kept
+			continue
+		}
 		r.links[to]++
 		s, at := r.of(to)
 		s.Found(at)

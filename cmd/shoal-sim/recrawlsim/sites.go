@@ -194,12 +194,19 @@ type landing struct {
 	room         []float64 // thread steps that each peer was there
 	never        int       // sites never crawled
 	pass         float64   // when all had been; below 0: not yet
-	fresh        []float64 // share, by step
+	late         float64   // likewise, steps after Scale.Burst
+	looks        []Look    // one for each step
+}
+
+// Look is a world of known sites at the end of a step, as far as its sites are channels by then.
+type Look struct {
+	Fresh, Weight   float64       // share of sites that are fresh; by importance
+	Offered, Missed time.Duration // of threads' time since the start: all of it; idle while something was missing or stale
 }
 
 func newLanding(w *world) *landing {
 	n := len(w.group)
-	return &landing{tasks: make([]float64, n), pages: make([]float64, n), room: make([]float64, w.experiment.crawlers), never: n, pass: -1}
+	return &landing{tasks: make([]float64, n), pages: make([]float64, n), room: make([]float64, w.experiment.crawlers), never: n, pass: -1, late: -1}
 }
 
 // begun counts a task that starts.
@@ -218,22 +225,40 @@ func (l *landing) see(minute int, r *run) {
 			l.room[c] += float64(r.w.scale.Threads)
 		}
 	}
-	fresh, never := 0., 0
-	for c := range r.m.of {
-		of := &r.m.of[c]
-		switch {
-		case of.last < 0:
+	fresh, weight, all, never := 0., 0., 0., 0
+	for c := range r.m.of[:r.there] {
+		share, own := r.m.freshNow(minute, c), r.w.scale.Sites[c].importance()
+		fresh, weight, all = fresh+share, weight+own*share, all+own
+		if r.m.of[c].last < 0 {
 			never++
-		case r.m.shown == nil:
-			fresh += math.Exp(-float64(minute-int(of.last)) / of.tau)
-		case r.m.shown.fresh(c, float64(minute)):
-			fresh++
 		}
 	}
 	if l.never = never; never == 0 && l.pass < 0 {
 		l.pass = float64(minute)
 	}
-	l.fresh = append(l.fresh, fresh/float64(len(r.m.of)))
+	if never == 0 && l.late < 0 && r.w.late() > 0 && minute >= r.w.scale.Burst {
+		l.late = float64(minute - r.w.scale.Burst)
+	}
+	look := Look{Fresh: fresh / float64(r.there), Weight: weight / all}
+	if s, ok := r.swarm.(*shoal); ok {
+		u := s.r.parts[0].m.Usage()
+		look.Offered, look.Missed = u.Offered, u.Missed
+	}
+	l.looks = append(l.looks, look)
+}
+
+// freshNow is the chance that a site's copy is fresh in a step that has ended; where it is known what its pages show, 0 or 1.
+func (m *metrics) freshNow(minute, site int) float64 {
+	of := &m.of[site]
+	switch {
+	case of.last < 0:
+		return 0
+	case m.shown == nil:
+		return math.Exp(-float64(minute-int(of.last)) / of.tau)
+	case m.shown.fresh(site, float64(minute)):
+		return 1
+	}
+	return 0
 }
 
 // Landing is what Row says of a world of known sites. Times are in steps.
@@ -243,6 +268,9 @@ type Landing struct {
 	Steady90      float64 // until nine tenths of the freshness of the second half
 	Steady        float64 // that freshness
 	Idle, Missed  float64 // share of the thread time without a task; while something was missing or stale
+	Fresh, Weight float64 // freshness of sites, and by importance, on average
+	LatePass      float64 // from Scale.Burst until every site was crawled once; below 0: it was not
+	Looks         []Look  // one for each step
 }
 
 func (l *landing) tell(r *run) *Landing {
@@ -250,10 +278,11 @@ func (l *landing) tell(r *run) *Landing {
 	for _, t := range l.tasks {
 		all += t
 	}
-	half := l.fresh[len(l.fresh)/2:]
-	out := &Landing{RTT: ratio(l.rtt, all), FirstPass: l.pass, Steady: sum(half) / float64(len(half))}
+	out := &Landing{RTT: ratio(l.rtt, all), FirstPass: l.pass, LatePass: l.late, Looks: l.looks}
+	out.Fresh, out.Weight = means(l.looks)
+	out.Steady, _ = means(l.looks[len(l.looks)/2:])
 	out.RTTBound = r.w.scale.LeastRTT(l.tasks, l.pages, l.room)
-	out.Steady90 = float64(slices.IndexFunc(l.fresh, func(f float64) bool { return f >= .9*out.Steady }))
+	out.Steady90 = float64(slices.IndexFunc(l.looks, func(k Look) bool { return k.Fresh >= .9*out.Steady }))
 	if s, ok := r.swarm.(*shoal); ok {
 		u := s.r.parts[0].m.Usage()
 		out.Idle, out.Missed = ratio(u.Idle.Seconds(), u.Offered.Seconds()), ratio(u.Missed.Seconds(), u.Offered.Seconds())
@@ -261,11 +290,11 @@ func (l *landing) tell(r *run) *Landing {
 	return out
 }
 
-func sum(v []float64) (all float64) {
-	for _, x := range v {
-		all += x
+func means(looks []Look) (fresh, weight float64) {
+	for i := range looks {
+		fresh, weight = fresh+looks[i].Fresh, weight+looks[i].Weight
 	}
-	return all
+	return fresh / float64(len(looks)), weight / float64(len(looks))
 }
 
 // LeastRTT is the least mean round-trip time over tasks, in steps, with which peers could crawl sites so often: a transport problem over the time of their
@@ -292,4 +321,11 @@ func (s *Scale) LeastRTT(tasks, pages, room []float64) float64 {
 		return 0
 	}
 	return total / all
+}
+
+func sum(v []float64) (all float64) {
+	for _, x := range v {
+		all += x
+	}
+	return all
 }

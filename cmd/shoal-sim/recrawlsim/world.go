@@ -223,6 +223,14 @@ func (w *world) minutesPerPage(channel, crawler int32) float64 {
 	return (float64(w.perPage[crawler]) + 2*math.Sqrt(dx*dx+dy*dy)/1000) / 60
 }
 
+// late is how many channels, the last ones, come later.
+func (w *world) late() int {
+	if w.scale == nil {
+		return 0
+	}
+	return w.scale.Late
+}
+
 // startup is the task minutes that a task costs a crawler beside its pages.
 func (w *world) startup(crawler int32) float64 {
 	switch {
