@@ -59,13 +59,15 @@ type changes interface {
 	Changes(ctx context.Context, cursor string, limit int) ([]archive.Change, string, error)
 }
 
-// run looks once a second until ctx ends.
+// run looks once a second until ctx ends. It reads the channels as often, unless they are so many that this would take more than a part of its time: an operator
+// may add some, or say that others count more.
 func (t *truth) run(ctx context.Context, feed changes, list func(context.Context, channel.ID, int) ([]channel.Channel, error), estimate func() float64) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for k := 0; ; k++ {
-		if k%30 == 0 {
+	for again := time.Now(); ; {
+		if began := time.Now(); !began.Before(again) {
 			t.readChannels(ctx, list)
+			again = began.Add(readPart * time.Since(began))
 		}
 		t.follow(ctx, feed)
 		t.look(time.Now(), estimate())
@@ -76,6 +78,8 @@ func (t *truth) run(ctx context.Context, feed changes, list func(context.Context
 		}
 	}
 }
+
+const readPart = 30 // one in so many seconds is spent on reading channels, at most
 
 // readChannels learns which channels are crawled, and how much they count.
 func (t *truth) readChannels(ctx context.Context, list func(context.Context, channel.ID, int) ([]channel.Channel, error)) {

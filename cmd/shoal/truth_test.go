@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -163,5 +164,62 @@ func TestTruthIsAverageOverTime(t *testing.T) {
 		if err != nil || len(all) != 1 || all[0].GetMetric()[0].GetGauge().GetValue() != .45 {
 			t.Errorf("metric %s: %v, %v", name, all, err)
 		}
+	}
+}
+
+// quiet is the feed of an archive in which nothing happens.
+type quiet struct{}
+
+func (quiet) Changes(_ context.Context, cursor string, _ int) ([]archive.Change, string, error) {
+	return nil, cursor, nil
+}
+
+// TestTruthSeesNewChannels has an operator add channels while the truth is watched: they count from the next second on. Where reading takes long, it is done seldom.
+func TestTruthSeesNewChannels(t *testing.T) {
+	for _, c := range []struct {
+		takes time.Duration
+		least int // readings in a minute
+		most  int
+	}{{0, 59, 61}, {time.Second, 2, 3}} {
+		synctest.Test(t, func(t *testing.T) {
+			w, err := pond.NewWorld(pond.Config{Seed: 5, Hosts: 4, Pages: 40, Start: time.Now()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tr := newTruth(w, func(h, p int, about time.Time) uint64 { return w.Version(h, p, about).Text })
+			all, readings := pondChannels(w), 0
+			for i := range all {
+				all[i].ID, all[i].State = channel.ID(i+1), channel.Active
+			}
+			begun := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				tr.run(ctx, quiet{}, func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) {
+					there := all[:3]
+					if time.Since(begun) >= 10*time.Second {
+						there = all
+					}
+					if after == 0 {
+						readings++
+						time.Sleep(c.takes)
+					}
+					return there[after:], nil
+				}, func() float64 { return 0 })
+			}()
+			time.Sleep(11500 * time.Millisecond)
+			tr.mu.Lock()
+			n := len(tr.of[3])
+			tr.mu.Unlock()
+			if c.takes == 0 && n != 1 {
+				t.Error("a channel that was added does not count a second later")
+			}
+			<-ended
+			if readings < c.least || readings > c.most {
+				t.Errorf("%d readings in a minute, which take %v each: want %d to %d", readings, c.takes, c.least, c.most)
+			}
+		})
 	}
 }
