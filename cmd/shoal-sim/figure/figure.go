@@ -71,6 +71,17 @@ func (f *Figure) Places(names ...string) {
 	f.X.Min, f.X.Max = -.6, float64(len(names))-.4
 }
 
+// Beside adds a dashed line without a name, in the colour of the last series, which it belongs to.
+func (f *Figure) Beside(x, y []float64) error {
+	l, err := plotter.NewLine(pairs(x, y))
+	if err != nil {
+		return fmt.Errorf("figure: %w", err)
+	}
+	l.Color, l.Width, l.Dashes = palette[max(f.n-1, 0)%len(palette)], vg.Points(.9), plotutil.Dashes(1)
+	f.Add(l)
+	return nil
+}
+
 func (f *Figure) line(name string, x, y []float64, marks bool) error {
 	xy := pairs(x, y)
 	l, s, err := plotter.NewLinePoints(xy)

@@ -42,7 +42,11 @@ func (c *cell) run(ctx context.Context, bin, dir string) (row Row, err error) {
 	}
 	row.RTTBoundMS = round(n.bound(w), 1)
 	costs := n.costs(w)
-	row.FirstPassLeastS = round(c.firstPass(n.world, costs), 1)
+	row.FirstPassLeastS = round(c.firstPass(c.first(n.world), costs), 1)
+	if late := c.last(n.world); len(late) > 0 {
+		pass := w.passAfter(n.came())
+		row.Burst = &Burst{AtS: round(n.came(), 1), PassS: &pass, PassLeastS: round(c.firstPass(late, costs), 1)}
+	}
 	row.PageMS, row.TaskMS = round(1000*costs.page, 1), round(1000*costs.task, 1)
 	late := n.late(w)
 	row.StartS = round(late, 1)
@@ -96,7 +100,10 @@ func (c *cell) forecast(ctx context.Context) (row Row, err error) {
 	if err != nil {
 		return row, err
 	}
-	row.FirstPassLeastS = round(c.firstPass(world, usualCosts), 1)
+	row.FirstPassLeastS = round(c.firstPass(c.first(world), usualCosts), 1)
+	if late := c.last(world); len(late) > 0 {
+		row.Burst = &Burst{AtS: c.burst(), PassLeastS: round(c.firstPass(late, usualCosts), 1)}
+	}
 	row.PageMS, row.TaskMS = 1000*usualCosts.page, 1000*usualCosts.task
 	return row, c.foretell(ctx, world, ports, usualCosts, time.Unix(0, 0).Add(past), c.moves(), &row)
 }

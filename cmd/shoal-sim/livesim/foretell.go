@@ -3,6 +3,7 @@ package livesim
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"shoal/cmd/shoal-sim/recrawlsim"
@@ -32,6 +33,9 @@ func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, cos
 		return world.Version(site, page, begun.Add(time.Duration(step*float64(time.Second)))).Text
 	}
 	cfg.Scale.Moves = moves
+	if row.Burst != nil {
+		cfg.Scale.Late, cfg.Scale.Burst = c.late(len(world.Hosts())), int(math.Round(row.AtS))
+	}
 	if len(moves) > 0 {
 		cfg.Scale.Come = moves[0].Step
 	}
@@ -45,6 +49,13 @@ func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, cos
 	l := told.Landing
 	row.SimFresh, row.SimUpdatesPerMin = round(told.Freshness, 4), round(float64(told.Updates)/c.Minutes, 1)
 	row.SimFreshSteady, row.SimSteady90S, row.SimFirstPassS, row.SimIdleShare = round(l.Steady, 4), l.Steady90, l.FirstPass, round(l.Missed, 4)
+	row.SimFreshWeight = round(l.Weight, 4)
+	if row.Burst != nil {
+		row.SimPassS = l.LatePass
+	}
+	for i, k := range l.Looks {
+		row.foretold = append(row.foretold, sample{at: float64(i + 1), fresh: k.Fresh, freshWeight: k.Weight, threads: k.Offered.Seconds(), missed: k.Missed.Seconds()})
+	}
 	row.SimPagesPerMin = round(60*told.PagesPerMin, 1)
 	row.SimRTTChosenMS, row.SimRTTBoundMS = round(1000*l.RTT, 1), round(1000*l.RTTBound, 1)
 	return nil
@@ -86,9 +97,14 @@ func (c *cell) scale(world *pond.World, ports []int, costs costs) *recrawlsim.Sc
 	for _, p := range ports[1:] {
 		s.Claims = append(s.Claims, 2*float32(world.NodeRTT(ports[0], p).Seconds()))
 	}
+	weights := c.weights(len(world.Hosts()))
 	for i := range world.Hosts() {
 		h := &world.Hosts()[i]
-		s.Sites = append(s.Sites, recrawlsim.Site{Group: h.Class, Pages: h.Pages, Gap: max(pageGap, h.CrawlDelay).Seconds()})
+		site := recrawlsim.Site{Group: h.Class, Pages: h.Pages, Gap: max(pageGap, h.CrawlDelay).Seconds()}
+		if weights != nil {
+			site.Weight = weights[i]
+		}
+		s.Sites = append(s.Sites, site)
 		s.Links = append(s.Links, links(world, i))
 		var rtt []float32
 		for _, p := range ports[1:] {

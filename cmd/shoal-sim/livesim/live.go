@@ -37,7 +37,7 @@ type Command struct {
 	Churn      string    `help:"Peers that come and go: off, on (they live a minute on average, and two thirds are killed), or both in turn." enum:"off,on,both" default:"both"`
 	Seeds      int       `help:"Seeds to run, from --seed on." default:"1"`
 	Seed       uint64    `help:"The first seed." default:"1"`
-	Scene      string    `help:"What is special: none; small (sites of three pages on average); half (half of the peers are killed half way, for good)." enum:"none,small,half" default:"none"`
+	Scene      string    `help:"What is special: none; small (sites of three pages on average); half (half of the peers are killed half way, for good); weights (an operator gives channels importance from 1 to 50); burst (a third of the channels is imported half way, all at once)." enum:"none,small,half,weights,burst" default:"none"`
 	Bin        string    `help:"Folder with the programs shoal and shoal-peer; default: that of shoal-sim." type:"path" placeholder:"DIR"`
 	Dir        string    `help:"Keep data and logs of the runs there; default: a temporary folder, removed at the end." type:"path" placeholder:"DIR"`
 	Foretell   bool      `help:"Run no network: only say what the simulator foretells of each run. It takes seconds."`
@@ -58,49 +58,6 @@ const (
 
 // ErrFlags says that the flags cannot be run.
 var ErrFlags = errors.New("live: bad flags")
-
-// Row is the outcome of one run. Shares are averages over its time.
-type Row struct {
-	Strategy         string  `json:"strategy"`
-	Load             float64 `json:"load"`
-	Churn            bool    `json:"churn"`
-	Scene            string  `json:"scene"`
-	Seed             uint64  `json:"seed"`
-	Minutes          float64 `json:"minutes"`
-	FreshTrue        float64 `json:"fresh_true"`        // of channels
-	FreshTruePages   float64 `json:"fresh_true_pages"`  // of pages
-	FreshTrueWeight  float64 `json:"fresh_true_weight"` // of channels, by importance
-	FreshEstimate    float64 `json:"fresh_estimate"`    // what the manager thought
-	FreshSteady      float64 `json:"fresh_true_steady"` // of channels, in the second half
-	Steady90S        float64 `json:"steady90_s"`        // seconds until nine tenths of that; -1: never
-	FirstPassS       float64 `json:"first_pass_s"`      // seconds until every channel was crawled once; -1: not in the time
-	FirstPassLeastS  float64 `json:"first_pass_least_s"`
-	StartS           float64 `json:"start_s"` // seconds from a peer's start until its threads were there, on average; the times above have it in them
-	UpdatesPerMin    float64 `json:"updates_per_min"`
-	PagesPerMin      float64 `json:"pages_per_min"`
-	PagesWasted      int64   `json:"pages_wasted"` // fetched by crawls, and never at the archive
-	Refused          int64   `json:"refused"`
-	Lapsed           int64   `json:"lapsed"`
-	IdleShare        float64 `json:"idle_share"`            // thread time idle while something was missing or stale
-	IdleFirst        float64 `json:"idle_share_first_pass"` // the same, until every channel was crawled once
-	IdleAll          float64 `json:"idle_share_all"`        // thread time without a task, for whatever reason
-	RTTChosenMS      float64 `json:"rtt_chosen_ms"`
-	RTTNearestMS     float64 `json:"rtt_nearest_ms"`
-	RTTBoundMS       float64 `json:"rtt_bound_ms"` // the least mean with which the peers could do what they did
-	PageMS           float64 `json:"page_ms"`      // what a page took beside wait and round trip, and
-	TaskMS           float64 `json:"task_ms"`      // a task beside its pages and the ways to the manager; the simulator is told both
-	SimFresh         float64 `json:"sim_fresh"`
-	SimUpdatesPerMin float64 `json:"sim_updates_per_min"`
-	SimPagesPerMin   float64 `json:"sim_pages_per_min"`
-	SimFreshSteady   float64 `json:"sim_fresh_steady"`
-	SimSteady90S     float64 `json:"sim_steady90_s"`
-	SimFirstPassS    float64 `json:"sim_first_pass_s"`
-	SimIdleShare     float64 `json:"sim_idle_share"`
-	SimRTTChosenMS   float64 `json:"sim_rtt_chosen_ms"`
-	SimRTTBoundMS    float64 `json:"sim_rtt_bound_ms"`
-
-	series []sample
-}
 
 func (c *Command) validate() error {
 	switch {
@@ -199,11 +156,14 @@ func (c *Command) tell(out io.Writer, rows []Row, failed error) error {
 	if failed != nil && len(rows) == 0 {
 		return failed
 	}
-	var drawn error
-	if c.Plot != "" {
-		drawn = plotRows(c.Plot, rows)
+	return errors.Join(failed, c.draw(rows), c.print(out, rows, writeTable))
+}
+
+func (c *Command) draw(rows []Row) error {
+	if c.Plot == "" {
+		return nil
 	}
-	return errors.Join(failed, drawn, c.print(out, rows, writeTable))
+	return plotRows(c.Plot, rows)
 }
 
 // foretell says what the simulator says of all cells.
@@ -216,7 +176,7 @@ func (c *Command) foretell(ctx context.Context, out io.Writer) error {
 		}
 		rows = append(rows, row)
 	}
-	return c.print(out, rows, writeForecast)
+	return errors.Join(c.draw(rows), c.print(out, rows, writeForecast))
 }
 
 func (c *Command) print(out io.Writer, rows []Row, table func(io.Writer, []Row) error) error {

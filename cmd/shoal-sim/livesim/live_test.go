@@ -108,9 +108,8 @@ func TestFill(t *testing.T) {
 	}}
 	var row Row
 	w.fill(&row)
-	want := Row{FreshTrue: .625, FreshSteady: 1, Steady90S: 4, FirstPassS: 4, UpdatesPerMin: 45, PagesPerMin: 450, IdleShare: .25, IdleFirst: .25, IdleAll: .5,
+	want := Measured{FreshTrue: .625, FreshSteady: 1, Steady90S: 4, FirstPassS: 4, UpdatesPerMin: 45, PagesPerMin: 450, IdleShare: .25, IdleFirst: .25, IdleAll: .5,
 		RTTChosenMS: 15, RTTNearestMS: 5}
-	row.series = nil
 	if got := row; got.FreshTrue != want.FreshTrue || got.FreshSteady != want.FreshSteady || got.Steady90S != want.Steady90S || got.FirstPassS != want.FirstPassS ||
 		got.UpdatesPerMin != want.UpdatesPerMin || got.PagesPerMin != want.PagesPerMin || got.IdleShare != want.IdleShare || got.IdleFirst != want.IdleFirst ||
 		got.IdleAll != want.IdleAll || got.RTTChosenMS != want.RTTChosenMS || got.RTTNearestMS != want.RTTNearestMS {
@@ -151,8 +150,9 @@ func TestTableAndFigures(t *testing.T) {
 	for i := range series {
 		series[i] = sample{at: float64(i + 1), fresh: float64(i) / 30, threads: float64(i * 4), missed: float64(i)}
 	}
-	rows := []Row{{Strategy: "icr", Load: 1, Seed: 1, FreshTrue: .5, series: series}, {Strategy: "price", Load: 1, Seed: 1, FreshTrue: .6, FirstPassS: -1, series: series},
-		{Strategy: "price", Load: 1, Churn: true, Seed: 1, FreshTrue: .6, series: series}}
+	rows := []Row{{Strategy: "icr", Load: 1, Seed: 1, Measured: &Measured{FreshTrue: .5, series: series}, foretold: series[:20]},
+		{Strategy: "price", Load: 1, Seed: 1, Measured: &Measured{FreshTrue: .6, FirstPassS: -1, series: series}},
+		{Strategy: "price", Load: 1, Churn: true, Seed: 1, Measured: &Measured{FreshTrue: .6, series: series}}}
 	var out bytes.Buffer
 	if err := writeTable(&out, rows); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestTableAndFigures(t *testing.T) {
 func TestFinishedRunsAreTold(t *testing.T) {
 	failed := errors.New("icr, load 1, seed 7: the pond does not answer")
 	series := []sample{{at: 1, fresh: .5, threads: 4}, {at: 2, fresh: .6, threads: 8}}
-	rows := []Row{{Strategy: "price", Load: 1, Seed: 7, FreshTrue: .61, series: series}, {Strategy: "fixed", Load: 1, Seed: 7, FreshTrue: .42, series: series}}
+	rows := []Row{{Strategy: "price", Load: 1, Seed: 7, Measured: &Measured{FreshTrue: .61, series: series}}, {Strategy: "fixed", Load: 1, Seed: 7, Measured: &Measured{FreshTrue: .42, series: series}}}
 	c := command()
 	c.JSON, c.Plot = true, t.TempDir()
 	var out bytes.Buffer

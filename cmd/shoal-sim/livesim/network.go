@@ -42,6 +42,7 @@ type network struct {
 	since []time.Time
 	begun time.Time
 	moves []move
+	grown float64 // seconds until the late channels were there
 }
 
 // open starts the pond and the manager, and has the peers join.
@@ -82,6 +83,9 @@ func (c *cell) open(ctx context.Context, bin, dir string) (n *network, err error
 		return nil, fmt.Errorf("what the manager said of itself: %w", err)
 	}
 	n.join, n.page = said.Join, said.Page
+	if err := n.operate(ctx); err != nil {
+		return nil, err
+	}
 	for i := range n.peers {
 		p, err := start(bin, dir, n.peerName(i)+"-join", false, "shoal-peer", "join", "--yes", n.join, "--data", n.peerDir(i))
 		if err != nil {
@@ -167,10 +171,11 @@ func (n *network) leave(i int, polite bool) {
 	}
 }
 
-// live runs the peers until ctx ends; then they leave with a last word.
+// live runs the peers, and the operator, until ctx ends; then they leave with a last word.
 func (n *network) live(ctx context.Context) error {
 	var wg sync.WaitGroup
-	errs := make([]error, n.Peers)
+	errs := make([]error, n.Peers+1)
+	wg.Go(func() { errs[n.Peers] = n.grow(ctx) })
 	for i := range n.Peers {
 		wg.Go(func() { errs[i] = n.life(ctx, i) })
 	}

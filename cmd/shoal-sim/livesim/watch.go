@@ -169,6 +169,7 @@ const longestStep = 5 * time.Second
 
 // fill sums a run up.
 func (w *watched) fill(row *Row) {
+	row.Measured = &Measured{series: w.series}
 	first, last := w.series[0], w.series[len(w.series)-1]
 	steady, half, before := 0., 0., 0.
 	row.FirstPassS, row.Steady90S = -1, -1
@@ -198,11 +199,22 @@ func (w *watched) fill(row *Row) {
 	row.Refused, row.Lapsed = int64(last.refused), int64(last.lapsed)
 	row.IdleShare, row.IdleAll = last.missed/max(last.threads, 1), last.idle/max(last.threads, 1)
 	row.RTTChosenMS, row.RTTNearestMS = 1000*last.chosen/max(last.placed, 1), 1000*last.nearest/max(last.placed, 1)
-	row.series = w.series
 	for _, v := range []*float64{&row.FreshTrue, &row.FreshTruePages, &row.FreshTrueWeight, &row.FreshEstimate, &row.FreshSteady, &row.IdleShare, &row.IdleFirst, &row.IdleAll} {
 		*v = round(*v, 4)
 	}
 	for _, v := range []*float64{&row.UpdatesPerMin, &row.PagesPerMin, &row.RTTChosenMS, &row.RTTNearestMS, &row.FirstPassS, &row.Steady90S} {
 		*v = round(*v, 1)
 	}
+}
+
+// passAfter is how many seconds after a moment every channel had been crawled once; -1: it was not in the time.
+func (w *watched) passAfter(from float64) float64 {
+	seen := false // the new channels: the manager's metrics may be a moment old
+	for _, s := range w.series {
+		seen = seen || s.at > from && s.never > 0
+		if seen && s.never == 0 {
+			return round(s.at-from, 1)
+		}
+	}
+	return -1
 }

@@ -86,11 +86,11 @@ func need(w *pond.World) (threads float64) {
 	return threads
 }
 
-// firstPass is the least time in which the threads can crawl every host once, in seconds, where a page and a task cost so much.
-func (c *cell) firstPass(w *pond.World, cost costs) float64 {
+// firstPass is the least time in which the threads can crawl each of some hosts once, in seconds, where a page and a task cost so much.
+func (c *cell) firstPass(hosts []pond.Host, cost costs) float64 {
 	sum, most := 0., 0.
-	for i := range w.Hosts() {
-		s := service(&w.Hosts()[i], cost).Seconds()
+	for i := range hosts {
+		s := service(&hosts[i], cost).Seconds()
 		sum, most = sum+s, max(most, s)
 	}
 	return max(sum/float64(c.Peers*c.Threads), most)
