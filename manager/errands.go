@@ -229,11 +229,13 @@ func (er *errands) job(o dispatch.Order, host *channel.Host) (job, bool) {
 	if !ok {
 		return job{}, false // removed meanwhile
 	}
+	before := er.machine.Gen(of)
 	gen, err := er.machine.Reserve(of, p.errand.above)
 	if err != nil {
 		er.log.Debug("an errand has no generation", "host", p.errand.host, "err", err)
 		return job{}, false
 	}
+	er.whole.skipped(er.table.ID(of), before, gen)
 	if o.Latest.After(p.errand.until) {
 		o.Latest = p.errand.until
 	}

@@ -1,6 +1,10 @@
 package manager
 
-import "testing"
+import (
+	"testing"
+
+	"shoal/channel"
+)
 
 // TestErrandWithinTheBudget asks for more pages than may be asked for: as many are as may, and none where none may.
 func TestErrandWithinTheBudget(t *testing.T) {
@@ -14,5 +18,20 @@ func TestErrandWithinTheBudget(t *testing.T) {
 	}
 	if _, ok := ask(); ok || er.counts.Dropped != 8 || len(er.waits) != 1 {
 		t.Errorf("with half a page left: %v, %+v", ok, er.counts)
+	}
+}
+
+// TestAWholeCrawlOutlivesAnAudit has an audit take a generation of a channel whose whole crawl waits for room: the crawl is still to begin, so a restart orders it anew.
+func TestAWholeCrawlOutlivesAnAudit(t *testing.T) {
+	w := wholes{of: map[channel.ID]wholeCrawl{}}
+	w.add(7, wholeCrawl{true, 4})
+	w.skipped(7, 4, 5)
+	if w.of[7] != (wholeCrawl{true, 5}) {
+		t.Errorf("after an audit took a generation: %+v", w.of[7])
+	}
+	w.skipped(7, 6, 7) // it has begun: the generation before was its own
+	w.skipped(8, 0, 1)
+	if w.of[7] != (wholeCrawl{true, 5}) || len(w.of) != 1 {
+		t.Errorf("%+v", w.of)
 	}
 }

@@ -43,6 +43,13 @@ func (w *wholes) add(id channel.ID, c wholeCrawl) {
 	}
 }
 
+// skipped notes that a channel has a higher generation without having begun: an audit has taken it.
+func (w *wholes) skipped(id channel.ID, from, to channel.Gen) {
+	if c, known := w.of[id]; known && c.ordered && from != 0 && c.gen == from {
+		w.of[id] = wholeCrawl{true, to}
+	}
+}
+
 // drop forgets one.
 func (w *wholes) drop(id channel.ID) {
 	if _, known := w.of[id]; known {
