@@ -114,64 +114,149 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// Closed cases and answers go with time, and the oldest closed cases where there is no room; open ones stay, and then the room is full.
-func TestEvidenceIsBounded(t *testing.T) {
+// noise cannot be packed.
+func noise(n, size int) []byte {
+	b := make([]byte, size)
+	x := uint64(n + 1)
+	for i := range b {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		b[i] = byte(x)
+	}
+	return b
+}
+
+// small opens an archive whose evidence room is small.
+func small(t *testing.T, size int64) (*Archive, *clock, func(about trust.Case, size int) uint64) {
 	cfg := testConfig(t.TempDir())
 	cl := &clock{now: time.Now().Truncate(time.Microsecond)}
-	cfg.Clock, cfg.EvidenceBytes, cfg.EvidenceKeep = cl.Now, 30_000, 48*time.Hour
+	cfg.Clock, cfg.EvidenceBytes, cfg.EvidenceKeep = cl.Now, size, 48*time.Hour
 	a := open(t, cfg)
-	body := func(n int) []byte { // cannot be packed
-		b := make([]byte, 8_000)
-		x := uint64(n + 1)
-		for i := range b {
-			x ^= x << 13
-			x ^= x >> 7
-			x ^= x << 17
-			b[i] = byte(x)
-		}
-		return b
-	}
-	about := func(n int) trust.Case { return trust.Case{Accused: 1, Accuser: trust.Peer(n + 2), Channel: 1} }
-	put := func(n int) (uint64, error) {
+	seed := 0
+	return a, cl, func(about trust.Case, size int) uint64 {
+		t.Helper()
+		seed++
 		cl.now = cl.now.Add(time.Minute)
-		return a.Evidence.Open(t.Context(), about(n), "http://site-1.example/", &evidence.Fetch{URL: "http://site-1.example/", Status: 200, Body: body(n), Fetched: cl.now})
-	}
-	there := func() (s string) {
-		for n := range 8 {
-			if _, err := a.Evidence.Read(t.Context(), evidence.Number(about(n))); err == nil {
-				s += fmt.Sprint(n)
-			}
+		n, err := a.Evidence.Open(t.Context(), about, "http://site-1.example/", &evidence.Fetch{URL: "http://site-1.example/", Status: 200, Body: noise(seed, size), Fetched: cl.now})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return s
+		return n
 	}
-	for n := range 3 {
-		if _, err := put(n); err != nil {
+}
+
+// has tells of some cases whether each is there with its content (a digit), without it (-), or not at all (nothing).
+func has(t *testing.T, a *Archive, numbers ...uint64) (s string) {
+	t.Helper()
+	for i, n := range numbers {
+		c, err := a.Evidence.Read(t.Context(), n)
+		switch {
+		case err != nil:
+		case c.Side(evidence.Checked) != nil && len(c.Side(evidence.Checked).Body) > 0:
+			s += fmt.Sprint(i)
+		default:
+			s += "-"
+		}
+	}
+	return s
+}
+
+// Closed cases and answers go with time, and the oldest closed cases where there is no room. Open ones stay; where they fill the room, the oldest gives its content up, and a new one is
+// opened all the same.
+func TestEvidenceIsBounded(t *testing.T) {
+	const body = 8_000
+	a, cl, put := small(t, 16*body+16*100)
+	about := func(n int) trust.Case { // each of another peer, channel and domain
+		return trust.Case{Accused: trust.Peer(100 + n), Accuser: trust.Peer(200 + n), Channel: channel.ID(n + 1), Domain: uint64(300 + n)}
+	}
+	var cases []uint64
+	for n := range 16 {
+		cases = append(cases, put(about(n), body))
+	}
+	if got := has(t, a, cases[:4]...); got != "0123" {
+		t.Errorf("sixteen open cases: %s", got)
+	}
+	cases = append(cases, put(about(16), body))
+	if got := has(t, a, cases[0], cases[1], cases[16]); got != "-12" {
+		t.Errorf("one more open case: %s", got)
+	}
+	for _, n := range []int{3, 2} {
+		cl.now = cl.now.Add(time.Minute)
+		if err := a.Evidence.Close(t.Context(), cases[n]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := put(3); !errors.Is(err, evidence.ErrFull) {
-		t.Errorf("four open cases: %v", err)
-	}
-	for _, n := range []int{1, 0} {
-		cl.now = cl.now.Add(time.Minute)
-		if err := a.Evidence.Close(t.Context(), evidence.Number(about(n))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := put(3); err != nil || there() != "023" {
-		t.Errorf("%v: %s", err, there())
+	cases = append(cases, put(about(17), body))
+	if got := has(t, a, cases[1], cases[2], cases[3], cases[17]); got != "013" {
+		t.Errorf("after two were closed: %s", got)
 	}
 	audit(t, a, cl, "p", 1, "/", home)
+	if answers, err := a.Evidence.Answers(t.Context(), auditChannel, 1); err != nil || len(answers) != 1 || string(answers[0].Body) != home {
+		t.Errorf("an answer in a full room: %+v, %v", answers, err)
+	}
 	cl.now = cl.now.Add(47 * time.Hour)
-	if n, err := a.Evidence.Forget(t.Context()); err != nil || n != 1 || there() != "023" { // the answer
-		t.Errorf("%d, %v: %s", n, err, there())
+	if n, err := a.Evidence.Forget(t.Context()); err != nil || n != 1 { // the answer
+		t.Errorf("%d, %v", n, err)
 	}
 	cl.now = cl.now.Add(2 * time.Hour)
-	if n, err := a.Evidence.Forget(t.Context()); err != nil || n != 1 || there() != "23" {
-		t.Errorf("%d, %v: %s", n, err, there())
+	if _, err := a.Evidence.Forget(t.Context()); err != nil || has(t, a, cases[2]) != "" || has(t, a, cases[1]) == "" {
+		t.Errorf("%v: the closed case is %q, an open one %q", err, has(t, a, cases[2]), has(t, a, cases[1]))
 	}
 	if left, err := a.Evidence.Answers(t.Context(), auditChannel, 1); err != nil || len(left) != 0 {
 		t.Errorf("%d answers, %v", len(left), err)
+	}
+}
+
+// TestNoiseOfOneKeepsNobodyOut has one peer, one channel, one domain or one checker cause open cases whose bodies cannot be packed, more than the room holds: each keeps its newest cases within its
+// share, nothing of the others is given up, and every case is opened.
+func TestNoiseOfOneKeepsNobodyOut(t *testing.T) {
+	for name, of := range map[string]func(n uint64) trust.Case{
+		"accused": func(n uint64) trust.Case {
+			return trust.Case{Accused: 7, Accuser: trust.Peer(n), Channel: channel.ID(n), Domain: n}
+		},
+		"accuser": func(n uint64) trust.Case {
+			return trust.Case{Accused: trust.Peer(n), Accuser: 7, Channel: channel.ID(n), Domain: n}
+		},
+		"channel": func(n uint64) trust.Case {
+			return trust.Case{Accused: trust.Peer(n), Accuser: trust.Peer(n + 1e6), Channel: 7, Domain: n}
+		},
+		"domain": func(n uint64) trust.Case {
+			return trust.Case{Accused: trust.Peer(n), Accuser: trust.Peer(n + 1e6), Channel: channel.ID(n), Domain: 7}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const body = 8_000
+			a, _, put := small(t, 64*body)
+			first := put(trust.Case{Accused: 1, Accuser: 2, Channel: 3, Domain: 4}, body)
+			var cases []uint64
+			for n := range uint64(70) {
+				cases = append(cases, put(of(1000+n), body))
+			}
+			if got := has(t, a, append([]uint64{first}, cases[65:]...)...); got != "0--345" {
+				t.Errorf("the first case, and the last of the others: %s", got)
+			}
+			if all, err := a.Evidence.Unclosed(t.Context()); err != nil || len(all) != 71 {
+				t.Errorf("%d open cases, %v", len(all), err)
+			}
+		})
+	}
+}
+
+// TestNoiseIsCut has a case about a body of noise, and one about a long text: of the noise as much is kept as a text packs to, and the text whole.
+func TestNoiseIsCut(t *testing.T) {
+	a, _, put := small(t, 0)
+	n := put(trust.Case{Accused: 1, Accuser: 2, Channel: 3}, 2<<20)
+	c, err := a.Evidence.Read(t.Context(), n)
+	if f := c.Side(evidence.Checked); err != nil || c.Bytes > evidence.MaxSide || len(f.Body) < evidence.MaxSide/2 || f.Size != 2<<20 {
+		t.Errorf("%d bytes are kept, %v", c.Bytes, err)
+	}
+	text := []byte(strings.Repeat("a page of words ", evidence.MaxBody/16))
+	if n, err = a.Evidence.Open(t.Context(), trust.Case{Accused: 3, Channel: 3}, "http://site-1.example/", &evidence.Fetch{URL: "http://site-1.example/", Status: 200, Body: text}); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := a.Evidence.Read(t.Context(), n); err != nil || len(c.Side(evidence.Checked).Body) != len(text) {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

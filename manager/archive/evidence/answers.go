@@ -20,20 +20,30 @@ func (r *Room) Take(_ context.Context, set ledger.PageSet) (j *ledger.Job, told 
 		return nil, told, nil, err
 	}
 	var changes []ledger.Change
+	most := r.cfg.MaxBytes / shares // of one task
 	for i := range set.Pages {
 		p := &set.Pages[i]
 		f := &Fetch{
 			URL: p.URL, Final: leads(p.URL, p.Status, p.Header), Status: p.Status, Header: p.Header, Body: p.Body, Fetched: p.Fetched,
 			By: trust.Peer(set.Deliverer), Error: p.Error,
 		}
-		m := r.stored(f)
-		if r.used+int64(len(m.Body)) > r.cfg.MaxBytes {
-			m.Body, m.Header, m.Status, m.Error = nil, nil, 0, "the evidence room is full"
+		m := r.stored(f, 0)
+		more := int64(len(m.Body))
+		fits := more <= most
+		if fits {
+			if fits, err = r.room(more, 0); err != nil {
+				return nil, told, nil, err
+			}
 		}
+		if !fits {
+			leaveOut(m, "the evidence room is full")
+			more = 0
+		}
+		most -= more
 		if changes, err = ledger.Put(changes, schema.Key3(schema.Answer, uint64(set.Channel), uint64(set.Gen), channel.URLHash(p.URL)), m); err != nil {
 			return nil, told, nil, err
 		}
-		r.used += int64(len(m.Body))
+		r.used += more
 	}
 	return &ledger.Job{Changes: ledger.Fixed(changes)}, told, func() {}, nil
 }
@@ -61,43 +71,29 @@ func (r *Room) Answers(ctx context.Context, id channel.ID, gen channel.Gen) (out
 func (r *Room) DropAnswers(ctx context.Context, id channel.ID, gen channel.Gen) error {
 	r.one.Lock()
 	defer r.one.Unlock()
-	b := r.ledger.Batch()
+	b, freed := r.ledger.Batch(), int64(0)
 	err := r.ledger.View(func(snap ledger.Snapshot) error {
-		return snap.Scan(schema.Key(schema.Answer, uint64(id)), nil, false, func(key, _ []byte) (bool, error) {
+		m := new(pb.Fetch)
+		return snap.Scan(schema.Key(schema.Answer, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
 			if channel.Gen(schema.Number(key, 1)) > gen {
 				return false, nil
 			}
+			m.Reset()
+			if err := schema.Decode(value, m); err != nil {
+				return false, err
+			}
+			freed += int64(len(m.Body))
 			b.Add(ledger.Change{Key: bytes.Clone(key)})
 			return true, ctx.Err()
 		})
 	})
-	r.counted = false
-	if err = firstOf(err, b.Flush()); err != nil {
+	if err = firstOf(err, b.Flush()); err == nil {
+		r.used = max(r.used-freed, 0)
+	}
+	if err != nil {
 		return fmt.Errorf("drop the answers of audit %d: %w", id, err)
 	}
 	return nil
-}
-
-// count adds up what is kept, unless that is known.
-func (r *Room) count() error {
-	if r.counted {
-		return nil
-	}
-	r.used = 0
-	err := r.ledger.View(func(snap ledger.Snapshot) error {
-		for _, table := range []byte{schema.Answer, schema.Case} {
-			err := snap.Scan([]byte{table}, nil, true, func(_, value []byte) (bool, error) {
-				r.used += int64(len(value))
-				return true, nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	r.counted = err == nil
-	return err
 }
 
 func firstOf(errs ...error) error {

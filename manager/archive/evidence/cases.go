@@ -30,7 +30,7 @@ func sideKey(number uint64, s Side) []byte { return append(caseKey(number), byte
 
 // Open opens a case, and copies into it what the accused delivered, and what the accuser saw: checked, or, of nil, what the accuser delivered of the page; nothing
 // if there is no accuser.
-// A case that is there stays as it is. Captures that are not kept any more are left out.
+// A case that is there stays as it is. Captures that are not kept any more are left out, and bodies for which there is no room.
 func (r *Room) Open(ctx context.Context, about trust.Case, url string, checked *Fetch) (number uint64, err error) {
 	number = Number(about)
 	r.one.Lock()
@@ -159,6 +159,9 @@ func (r *Room) header(number uint64) (*pb.Case, bool, error) {
 
 // store writes a case's header and some of its sides at once.
 func (r *Room) store(ctx context.Context, number uint64, c *pb.Case, add map[Side]*Fetch) error {
+	if err := r.count(); err != nil {
+		return err
+	}
 	var changes []ledger.Change
 	more := int64(0)
 	for s := Side(1); s < sides; s++ {
@@ -166,26 +169,34 @@ func (r *Room) store(ctx context.Context, number uint64, c *pb.Case, add map[Sid
 		if f == nil {
 			continue
 		}
-		m := r.stored(f)
-		var err error
+		m := r.stored(f, MaxSide)
+		fits, err := r.fit(number, c, more+int64(len(m.Body)))
+		if err != nil {
+			return err
+		}
+		if !fits {
+			leaveOut(m, noRoom)
+		}
 		if changes, err = ledger.Put(changes, sideKey(number, s), m); err != nil {
 			return err
 		}
 		more += int64(len(m.Body))
 		c.Sides |= 1 << s
 	}
-	if more > 0 {
-		if err := r.room(ctx, more); err != nil {
-			return err
-		}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	c.Bytes += more
 	changes, err := ledger.Put(changes, caseKey(number), c)
 	if err != nil {
 		return err
 	}
+	if err := r.ledger.Change(changes...); err != nil {
+		return err
+	}
 	r.used += more
-	return r.ledger.Change(changes...)
+	r.cases[number] = holds(c)
+	return nil
 }
 
 // Read reads a case with all its sides.

@@ -12,8 +12,9 @@
 //	Ruled       who lost, and what was added to the score
 //	Close       nothing is left to be decided: from now on the case is kept for Config.Keep
 //
-// Invariants: a body is at most MaxBody bytes; all together are at most Config.MaxBytes, as they are packed; an open case is never forgotten but by Purge; what
-// is done twice is there once.
+// Invariants: a body is at most MaxBody bytes, in a case at most MaxSide as it is packed; all bodies together are at most Config.MaxBytes; of these no accused, accuser,
+// channel or domain has more than a share; a case is opened whatever there is no room for, then without bodies; an open one is never forgotten but by Purge; what is
+// done twice is there once.
 package evidence
 
 import (
@@ -30,9 +31,6 @@ import (
 	"shoal/manager/trust"
 )
 
-// ErrFull says that the room is full of open cases, or that there are too many of them.
-var ErrFull = errors.New("archive: the evidence room is full")
-
 // ErrNoCase says that there is no such case.
 var ErrNoCase = errors.New("archive: no such case")
 
@@ -41,7 +39,8 @@ var ErrObject = errors.New("archive: no objection can be made to this case")
 
 // Limits of the room.
 const (
-	MaxBody   = 1 << 20 // bytes of a body; package compare looks at no more
+	MaxBody   = 1 << 20   // bytes of a body; package compare looks at no more
+	MaxSide   = 256 << 10 // bytes of a body in a case, as it is packed: text packs to less, noise is cut to as much
 	maxHeader = 16 << 10
 	maxNote   = 300
 
@@ -87,7 +86,8 @@ type Room struct {
 	pages  *pages.Pages
 
 	one     sync.Mutex // one change of cases at a time
-	used    int64      // bytes of what is kept; owned by who holds one
+	used    int64      // bytes of what is kept; owned by who holds one, as the next two
+	cases   map[uint64]*holding
 	counted bool
 	pack    *zstd.Encoder
 }

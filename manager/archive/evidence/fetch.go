@@ -76,14 +76,27 @@ func leads(from string, status int, header []byte) string {
 	return canonical
 }
 
-// stored is the stored form of a fetch.
-func (r *Room) stored(f *Fetch) *pb.Fetch {
+// stored is the stored form of a fetch, whose body is cut if it packs to more than some bytes; 0: it is not.
+func (r *Room) stored(f *Fetch, most int) *pb.Fetch {
 	body := f.Body[:min(len(f.Body), MaxBody)]
+	packed := r.pack.EncodeAll(body, nil)
+	if most > 0 && len(packed) > most {
+		body = body[:min(len(body), most-packSlack)] // it hardly packs at all
+		packed = r.pack.EncodeAll(body, nil)
+	}
 	return &pb.Fetch{
-		Url: f.URL, Final: f.Final, Status: uint32(f.Status), Header: f.Header[:min(len(f.Header), maxHeader)], Body: r.pack.EncodeAll(body, nil),
+		Url: f.URL, Final: f.Final, Status: uint32(f.Status), Header: f.Header[:min(len(f.Header), maxHeader)], Body: packed,
 		Size: uint32(max(f.Size, len(f.Body))), Cut: len(body) < len(f.Body), FetchedUs: schema.Micros(f.Fetched), By: uint64(f.By),
 		StoredUs: schema.Micros(r.cfg.Clock()), Error: channel.PlainText(f.Error, maxNote),
 	}
+}
+
+// packSlack is more than packing adds to what does not pack.
+const packSlack = 1 << 10
+
+// leaveOut leaves a fetch's content out, and says why.
+func leaveOut(m *pb.Fetch, why string) {
+	m.Body, m.Header, m.Status, m.Final, m.Error = nil, nil, 0, "", why
 }
 
 func fetchIn(m *pb.Fetch) (*Fetch, error) {

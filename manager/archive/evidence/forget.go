@@ -2,10 +2,8 @@ package evidence
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/schema"
@@ -60,52 +58,6 @@ func drop(b *ledger.Batch, number uint64) {
 	for s := Side(1); s < sides; s++ {
 		b.Add(ledger.Change{Key: sideKey(number, s)})
 	}
-}
-
-// room makes room for more bytes: the cases that were closed first go first.
-func (r *Room) room(ctx context.Context, more int64) error {
-	if err := r.count(); err != nil {
-		return err
-	}
-	if r.used+more <= r.cfg.MaxBytes {
-		return nil
-	}
-	type closed struct {
-		number uint64
-		at     int64
-		bytes  int64
-	}
-	var all []closed
-	err := r.each(ctx, func(number uint64, m *pb.Case) error {
-		if m.ClosedUs != 0 {
-			all = append(all, closed{number, m.ClosedUs, m.Bytes})
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(all, func(x, y closed) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.number, y.number)) })
-	b := r.ledger.Batch()
-	need := r.used + more - r.cfg.MaxBytes
-	for _, c := range all {
-		if need <= 0 {
-			break
-		}
-		drop(b, c.number)
-		need -= c.bytes
-	}
-	if err := b.Flush(); err != nil {
-		return err
-	}
-	r.counted = false
-	if err := r.count(); err != nil {
-		return err
-	}
-	if r.used+more > r.cfg.MaxBytes {
-		return ErrFull
-	}
-	return nil
 }
 
 // Purge drops all evidence of a peer: the cases in which it is accused, or that it has lost, and what it fetched as a checker. Of a case that another peer has lost the
