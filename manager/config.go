@@ -18,7 +18,7 @@ import (
 // Archive is what the manager needs of an archive, in its own process or elsewhere.
 type Archive interface {
 	// Known is what a task carries of the stored copy: digests, validators, known inter-site URLs, pages not visited since.
-	Known(ctx context.Context, id channel.ID, since time.Time) (archive.Known, error)
+	Known(ctx context.Context, id channel.ID, since time.Time, looked ...uint64) (archive.Known, error)
 	// Deposit leaves a task's body where its claim will fetch it. An *archive.FencedError says which generations are used up.
 	Deposit(ctx context.Context, s channel.Signed, body []byte) error
 	// TakeBack ends a task that a peer may have taken, unless it was claimed. The feed says so.

@@ -218,7 +218,8 @@ func (er *errands) waiting() (n int) {
 	return n
 }
 
-// job is an errand's on its way to a peer. To that peer it is of the channel whose pages it is for, in a generation that no other task of the channel gets.
+// job is an errand's on its way to a peer. To that peer it is of the channel whose pages it is for, in a generation that no other task of the channel gets, and may
+// wait for its start as long as that channel's tasks. The archive has it claimed no later than what it is for allows.
 func (er *errands) job(o dispatch.Order, host *channel.Host) (job, bool) {
 	p := er.at(o.Slot)
 	if p.errand == nil {
@@ -236,10 +237,13 @@ func (er *errands) job(o dispatch.Order, host *channel.Host) (job, bool) {
 		return job{}, false
 	}
 	er.whole.skipped(er.table.ID(of), before, gen)
-	if o.Latest.After(p.errand.until) {
-		o.Latest = p.errand.until
+	told := o.Issued.Add(er.machine.WaitLimit(of))
+	for _, end := range []time.Time{p.errand.until, told} {
+		if o.Latest.After(end) {
+			o.Latest = end
+		}
 	}
-	return job{Order: o, id: er.idOf(o.Slot), host: host, errand: p.errand, as: gen}, true
+	return job{Order: o, id: er.idOf(o.Slot), host: host, errand: p.errand, as: gen, told: told}, true
 }
 
 // outran takes in that the archive knows higher generations of the channel of an errand.

@@ -12,9 +12,7 @@ import (
 // Deliveries is what the manager needs of an archive to judge what peers deliver.
 type Deliveries interface {
 	// DepositAside is Deposit of a task whose pages are no part of a channel's copy, but the rest of its crawl to its peer.
-	DepositAside(ctx context.Context, s channel.Signed, body []byte, rest []channel.Frontier, in archive.Lane) error
-	// Told are digests of some pages of a channel that peers may be told.
-	Told(ctx context.Context, id channel.ID, n int, except []uint64) ([]channel.PageDigest, error)
+	DepositAside(ctx context.Context, s channel.Signed, body []byte, as archive.Errand) error
 	// DelivererNumber and PrefixNumber are the numbers by which records name peers, accounts and networks.
 	DelivererNumber(name string) uint64
 	PrefixNumber(prefix string) uint64

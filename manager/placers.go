@@ -23,6 +23,7 @@ type job struct {
 
 	errand *errand     // nil: it is a crawl of a channel
 	as     channel.Gen // the generation that the peer of an errand sees
+	told   time.Time   // and the latest start
 }
 
 const (
@@ -31,6 +32,8 @@ const (
 	minLatest = 2 * time.Second // a shorter wait limit would be over before an offer is answered
 	maxLatest = 24 * time.Hour
 )
+
+var errLateStart = errors.New("manager: the peer that took it would begin too late")
 
 // placers take jobs to peers, beside the loop: one goroutine makes generations durable in batches, others build, sign, deposit and offer. They
 // read of the core only what never changes, and tell the loop what came of each job.
@@ -158,6 +161,11 @@ func (p *placers) place(ctx context.Context, j job) {
 	}
 	placed, err := p.cfg.Swarm.Place(ctx, t.signed, t.header, t.record, j.near)
 	switch {
+	case err == nil && j.errand != nil && placed.Start.After(j.Latest): // it would come too late
+		if back := p.cfg.Archive.TakeBack(ctx, j.id, j.Gen); back != nil {
+			p.log.Debug("an errand is not taken back: it can be claimed until it is of no use", "host", j.errand.host, "err", back)
+		}
+		p.post(ctx, func(now time.Time) { p.hand.refused(now, j, errLateStart) })
 	case err == nil:
 		if p.cfg.OnPlaced != nil && j.errand == nil {
 			p.cfg.OnPlaced(t.header.Host, placed)

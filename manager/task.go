@@ -9,6 +9,7 @@ import (
 
 	"shoal/channel"
 	"shoal/coords"
+	"shoal/manager/archive"
 )
 
 // task is what leaves the manager for one handing-out.
@@ -19,13 +20,36 @@ type task struct {
 	record coords.HostRecord
 }
 
-// build makes a task of what the database and the archive know of a channel. It runs beside the loop.
+// asked is what a task is to be.
+type asked struct {
+	id     channel.ID
+	gen    channel.Gen
+	latest time.Time
+	looked []uint64 // hashes of the pages that an errand is for, of which its peer is told nothing
+}
+
+// made is a task, and what it was made of.
+type made struct {
+	task
+	scope channel.Scope
+	parts channel.Body
+	known archive.Known
+}
+
+// build makes the task of a channel's crawl. It runs beside the loop.
 func (p *placers) build(ctx context.Context, j job) (task, error) {
+	m, err := p.make(ctx, j, asked{id: j.id, gen: j.Gen, latest: j.Latest})
+	return m.task, err
+}
+
+// make makes a task of what the database and the archive know of a channel. The tasks of crawls and of errands are made here, so that no field tells one from the
+// other.
+func (p *placers) make(ctx context.Context, j job, as asked) (m made, err error) {
 	ch := j.ch
 	if ch == nil {
-		got, err := p.cfg.Store.Channel(ctx, j.id)
+		got, err := p.cfg.Store.Channel(ctx, as.id)
 		if err != nil {
-			return task{}, fmt.Errorf("read channel %d: %w", j.id, err)
+			return m, fmt.Errorf("read channel %d: %w", as.id, err)
 		}
 		ch = &got
 	}
@@ -33,18 +57,18 @@ func (p *placers) build(ctx context.Context, j job) (task, error) {
 	if host == nil {
 		h, err := p.cfg.Store.Host(ctx, ch.Scope.Host)
 		if err != nil {
-			return task{}, fmt.Errorf("read host %s: %w", ch.Scope.Host, err)
+			return m, fmt.Errorf("read host %s: %w", ch.Scope.Host, err)
 		}
 		host = &h
 	}
-	known, err := p.cfg.Archive.Known(ctx, j.id, lastBegan(&ch.Learnt, j.Issued))
+	known, err := p.cfg.Archive.Known(ctx, as.id, lastBegan(&ch.Learnt, j.Issued), as.looked...)
 	if err != nil {
-		return task{}, fmt.Errorf("what the archive knows of channel %d: %w", j.id, err)
+		return m, fmt.Errorf("what the archive knows of channel %d: %w", as.id, err)
 	}
 	budget := p.budget(ch)
 	inter, err := missedToo(ch, known.Missed, budget)
 	if err != nil {
-		return task{}, fmt.Errorf("scope of channel %d: %w", j.id, err)
+		return m, fmt.Errorf("scope of channel %d: %w", as.id, err)
 	}
 	body := channel.Body{
 		Scope: ch.Scope, Seeds: ch.Seeds, Inter: inter, Settings: ch.Settings,
@@ -64,15 +88,15 @@ func (p *placers) build(ctx context.Context, j job) (task, error) {
 		pages = budget
 	}
 	h := channel.Header{
-		Network: p.cfg.Network, Channel: j.id, Gen: j.Gen, Host: ch.Scope.Host, Pages: pages, Budget: budget,
-		Issued: j.Issued, Latest: j.Latest, Gap: max(p.cfg.Gap, host.CrawlDelay), Archive: p.archive(j.id),
+		Network: p.cfg.Network, Channel: as.id, Gen: as.gen, Host: ch.Scope.Host, Pages: pages, Budget: max(budget, len(as.looked)+1),
+		Issued: j.Issued, Latest: as.latest, Gap: max(p.cfg.Gap, host.CrawlDelay), Archive: p.archive(as.id),
 		BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw),
 	}
 	signed, err := p.cfg.Sign(h)
 	if err != nil {
-		return task{}, fmt.Errorf("sign task of channel %d: %w", j.id, err)
+		return m, fmt.Errorf("sign task of channel %d: %w", as.id, err)
 	}
-	return task{header: h, signed: signed, body: raw, record: host.Record}, nil
+	return made{task: task{header: h, signed: signed, body: raw, record: host.Record}, scope: ch.Scope, parts: body, known: known}, nil
 }
 
 // budget is how many pages a task of a channel may fetch.

@@ -235,6 +235,15 @@ func (f *Fence) Restart(now time.Time, t Terms) {
 	}
 }
 
+// Follow has a fence go on where another one is, of which it shall look to a peer as if it were that one: with its chain and, unless somebody holds f, with the
+// time since when nobody holds it.
+func (f *Fence) Follow(g *Fence) {
+	f.Seq, f.Head = g.Seq, g.Head
+	if !f.kept() {
+		f.until = g.until
+	}
+}
+
 // Deadline is when Tick has work; zero: never.
 func (f *Fence) Deadline() time.Time {
 	if f.hold != running {

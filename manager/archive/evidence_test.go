@@ -20,7 +20,7 @@ const auditChannel = channel.ID(1 << 62) // the lane
 func audit(t *testing.T, a *Archive, cl *clock, checker string, gen channel.Gen, path, body string) {
 	t.Helper()
 	s, raw := taskOf(1, gen+10, "http://site-1.example", cl.now.Add(time.Hour))
-	if err := a.DepositAside(t.Context(), s, raw, []channel.Frontier{{URL: "http://site-1.example" + path, Depth: channel.DefaultDepth}}, Lane{Channel: auditChannel, Gen: gen}); err != nil {
+	if err := a.DepositAside(t.Context(), s, raw, Errand{Rest: []channel.Frontier{{URL: "http://site-1.example" + path, Depth: channel.DefaultDepth}}, Lane: Lane{Channel: auditChannel, Gen: gen}}); err != nil {
 		t.Fatal(err)
 	}
 	c, err := a.Claim(t.Context(), checker, s)

@@ -12,6 +12,8 @@ type (
 	Entry = ledger.TaskEvent
 	// Lane is ledger.Lane.
 	Lane = ledger.Lane
+	// Errand is ledger.Errand.
+	Errand = ledger.Errand
 	// FencedError is ledger.FencedError.
 	FencedError = ledger.FencedError
 

@@ -294,7 +294,7 @@ func (m *Machine) handImmediate(now time.Time, room int) {
 // order issues the next generation of a flight and its host.
 func (m *Machine) order(now time.Time, f *flight, peer Peer) error {
 	f.issue.Unmark() // it is asked for, so an operator has made it active again
-	latest := now.Add(m.waitLimit(f.slot))
+	latest := now.Add(m.WaitLimit(f.slot))
 	gen, err := f.issue.Next(now, latest, m.terms())
 	if err != nil {
 		return err
@@ -312,8 +312,8 @@ func (m *Machine) order(now time.Time, f *flight, peer Peer) error {
 	return nil
 }
 
-// waitLimit is how long a task may wait for its start.
-func (m *Machine) waitLimit(s recrawl.Slot) time.Duration {
+// WaitLimit is how long a task may wait for its start.
+func (m *Machine) WaitLimit(s recrawl.Slot) time.Duration {
 	d := waitTicks * m.cfg.Clock.Step
 	if g := int(m.due.Facts(s).Group); g < len(m.intervals) {
 		d = time.Duration(m.intervals[g]) * m.cfg.Clock.Step

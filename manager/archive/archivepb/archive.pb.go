@@ -398,7 +398,8 @@ type Deposit struct {
 	Body   []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`     // channel.Body, as it was hashed
 	Aside  bool                   `protobuf:"varint,3,opt,name=aside,proto3" json:"aside,omitempty"`  // its pages go to the evidence room, and not into the channel's copy
 	Rest   []byte                 `protobuf:"bytes,4,opt,name=rest,proto3" json:"rest,omitempty"`     // aside: channel.Resume, what its peer is told that is left of the crawl
-	// If set, nothing else is: the task was deposited aside, under this channel and generation.
+	// If lane is set, nothing but lane_gen is: the task was deposited aside, under this channel and generation. Of a task that is aside itself lane_gen is until when
+	// it may be claimed, in microseconds; 0: until its latest start.
 	Lane          uint64 `protobuf:"varint,5,opt,name=lane,proto3" json:"lane,omitempty"`
 	LaneGen       uint64 `protobuf:"varint,6,opt,name=lane_gen,json=laneGen,proto3" json:"lane_gen,omitempty"`
 	unknownFields protoimpl.UnknownFields

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"shoal/channel"
 	"shoal/channel/lease"
@@ -20,11 +21,20 @@ type Lane struct {
 	Gen     channel.Gen
 }
 
+// Errand says how a task is deposited aside.
+type Errand struct {
+	Lane  Lane
+	Until time.Time          // when it may be claimed; zero: until its latest start
+	Rest  []channel.Frontier // what its peer is told that is left of the crawl: the pages that are wanted
+	Done  []uint64           // hashes of URLs that are done beside what is stored, its peer is told; what is of Rest is not
+}
+
 // DepositAside is Deposit of a task whose pages do not go into its channel's copy, but into the evidence room: an audit. To the peer that claims it it is a
 // task of the channel that its header names, in a generation that no other task of that channel has: the rest of a crawl that another peer has begun, of
 // which the pages of rest are left. So it cannot be told from such a crawl. Here it is a task of its lane: claim, lease, chunks and report are the lane's, and
 // the feed and the evidence room name the lane. A generation that the archive has seen is answered by a FencedError, which tells the highest.
-func (l *Ledger) DepositAside(_ context.Context, signed channel.Signed, body []byte, rest []channel.Frontier, in Lane) error {
+func (l *Ledger) DepositAside(_ context.Context, signed channel.Signed, body []byte, as Errand) error {
+	in := as.Lane
 	h, err := l.cfg.genuine(signed, body)
 	if err != nil {
 		return err
@@ -49,8 +59,12 @@ func (l *Ledger) DepositAside(_ context.Context, signed channel.Signed, body []b
 	if step.Reply.Status == lease.Fenced {
 		return &FencedError{Channel: in.Channel, Gen: in.Gen, Highest: step.Reply.Highest}
 	}
-	n.fence.Seq, n.fence.Head = of.Seq, of.Head // the chain seems to go on
-	v, err := schema.Encode(&pb.Deposit{Signed: signed.Marshal(), Body: body, Aside: true, Rest: (&channel.Resume{Frontier: rest}).Marshal()})
+	n.fence.Follow(&of) // the chain seems to go on
+	d := &pb.Deposit{Signed: signed.Marshal(), Body: body, Aside: true, Rest: (&channel.Resume{Frontier: as.Rest, Done: as.Done}).Marshal()}
+	if !as.Until.IsZero() {
+		d.LaneGen = uint64(schema.Micros(as.Until))
+	}
+	v, err := schema.Encode(d)
 	if err != nil {
 		return err
 	}
@@ -90,26 +104,52 @@ func lockTask(l *Ledger, id channel.ID, gen channel.Gen) (t task, c *keylock.Hel
 	return t, c, err
 }
 
-// nearlyDone is from where the peer of a task goes on that was deposited aside: all that is stored of its channel is done, but for the rest, as far as the
-// task's budget allows. It has read robots.txt, so that its peer reads no sitemap.
+// nearlyDone is from where the peer of a task goes on that was deposited aside: what the task names and all that is stored of its channel is done, but for the
+// rest, as far as the task's budget allows. It has read robots.txt, so that its peer reads no sitemap.
 func nearlyDone(s Snapshot, t *task, r lease.Reply) (channel.Resume, error) {
-	robots := channel.URLHash(t.Host + "/robots.txt")
-	out := channel.Resume{Seq: r.Seq, Head: r.Head, Frontier: t.rest, Done: []uint64{robots}}
-	left := append(hashesOf(t.rest), robots)
-	most := min(t.Budget-len(t.rest), channel.MaxDone)
+	out := channel.Resume{Seq: r.Seq, Head: r.Head, Frontier: t.rest}
+	most := max(min(t.Budget-len(t.rest), channel.MaxDone), 1)
+	told := map[uint64]bool{}
+	for _, u := range hashesOf(t.rest) {
+		told[u] = true
+	}
+	add := func(urls ...uint64) (more bool) {
+		for _, u := range urls {
+			if len(out.Done) >= most {
+				return false
+			}
+			if !told[u] {
+				told[u] = true
+				out.Done = append(out.Done, u)
+			}
+		}
+		return true
+	}
+	add(channel.URLHash(t.Host + "/robots.txt"))
+	add(t.done...)
 	err := s.Scan(schema.Key(schema.Page, uint64(t.named)), nil, false, func(key, _ []byte) (bool, error) {
-		if len(out.Done) >= most {
-			return false, nil
-		}
-		if url := schema.Number(key, 1); !slices.Contains(left, url) {
-			out.Done = append(out.Done, url)
-		}
-		return true, nil
+		return add(schema.Number(key, 1)), nil
 	})
 	if err != nil {
 		return channel.Resume{}, fmt.Errorf("the rest of channel %d: %w", t.named, err)
 	}
 	return out, nil
+}
+
+// claimable is until when a task may be claimed. One that was deposited aside may say a later start than it is wanted for.
+func (t *task) claimable() time.Time {
+	if t.aside && !t.until.IsZero() && t.until.Before(t.Latest) {
+		return t.until
+	}
+	return t.Latest
+}
+
+// notLate answers for a task that was deposited aside, and is wanted no more before its latest start, as for one that the manager has called back.
+func (t *task) notLate(now time.Time, r lease.Reply) lease.Reply {
+	if r.Status == lease.Late && !now.After(t.Latest) {
+		r.Status, r.Highest = lease.Fenced, t.Gen
+	}
+	return t.reply(r)
 }
 
 func hashesOf(rest []channel.Frontier) (out []uint64) {

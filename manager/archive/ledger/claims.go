@@ -118,7 +118,7 @@ func claimOf(l *Ledger, peer string, signed channel.Signed) (uplink.Claimed, err
 	if err := l.take(t.Channel, &c.Value, n, q.step, j); err != nil {
 		return uplink.Claimed{}, err
 	}
-	out := uplink.Claimed{Reply: t.reply(q.step.Reply)}
+	out := uplink.Claimed{Reply: t.notLate(q.now, q.step.Reply)}
 	if q.granted() {
 		out.Body, out.Resume = t.body, q.resume
 	}
@@ -140,7 +140,7 @@ func (q *claiming) decide(cfg *Config, s Snapshot, peer string, t *task, c *chan
 		return nil
 	}
 	q.now, q.fence = cfg.Clock(), c.fence
-	q.step = q.fence.Claim(q.now, lease.PeerOf(peer), t.Gen, t.Latest, cfg.Terms)
+	q.step = q.fence.Claim(q.now, lease.PeerOf(peer), t.Gen, t.claimable(), cfg.Terms)
 	if q.made() {
 		if q.over, err = over(s, t.Channel, t.Gen, q.fence.Seq > 0); err != nil {
 			return err
@@ -215,8 +215,16 @@ func renewOf(l *Ledger, peer string, signed channel.Signed) (lease.Reply, error)
 		return unclaimed(&c.Value), nil
 	}
 	n := c.Value
-	step := n.fence.Renew(l.cfg.Clock(), lease.PeerOf(peer), t.Gen, t.Latest, l.cfg.Terms)
-	return t.reply(step.Reply), l.take(t.Channel, &c.Value, n, step, &Job{})
+	now, until := l.cfg.Clock(), t.claimable()
+	latest := t.Latest
+	if now.After(until) {
+		latest = until
+	}
+	step := n.fence.Renew(now, lease.PeerOf(peer), t.Gen, latest, l.cfg.Terms)
+	if e := &step.Event; e.Kind == lease.Queued && e.Until.After(until) {
+		e.Until = until
+	}
+	return t.notLate(now, step.Reply), l.take(t.Channel, &c.Value, n, step, &Job{})
 }
 
 // Release gives a claimed task back, so that another peer may go on at once.

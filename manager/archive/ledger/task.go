@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"time"
 
 	"shoal/channel"
 	"shoal/channel/lease"
@@ -36,7 +37,9 @@ type deposit struct {
 	body  []byte
 	aside bool // its pages are evidence
 	rest  []channel.Frontier
-	lane  Lane // if set, it was deposited aside there, and nothing else is
+	until time.Time // aside: when it may be claimed; zero: until its latest start
+	done  []uint64  // aside: beside what is stored
+	lane  Lane      // if set, it was deposited aside there, and nothing else is
 }
 
 // deposit reads what was deposited for a generation.
@@ -62,12 +65,15 @@ func depositIn(s Snapshot, id channel.ID, gen channel.Gen) (d deposit, err error
 		return d, err
 	}
 	d.raw, d.body, d.aside = signed.Raw, m.Body, m.Aside
+	if d.aside && m.LaneGen != 0 {
+		d.until = schema.Time(int64(m.LaneGen))
+	}
 	if len(m.Rest) > 0 {
 		r, err := channel.ParseResume(m.Rest)
 		if err != nil {
 			return d, err
 		}
-		d.rest = r.Frontier
+		d.rest, d.done = r.Frontier, r.Done
 	}
 	return d, nil
 }

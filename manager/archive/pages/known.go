@@ -24,6 +24,10 @@ type Known struct {
 	Validators []channel.Validator
 	Importance []channel.Importance
 	Missed     []string // URLs of stored pages that were not visited since, those first that wait longest
+
+	// Of the pages that are to be looked at:
+	Depths map[uint64]int
+	Links  []uint64 // hashes of the URLs that the stored versions link to
 }
 
 // Limits of Known.Missed.
@@ -34,8 +38,9 @@ const (
 
 // Known gathers what the next task of a channel should know, within the limits of a task's body; where not all pages fit, those that
 // change most often come first. since is when its last crawl began: pages that it did not come across, as nothing of the channel links to
-// them any more, or only other sites ever did, would not be looked at again, nor found to be gone.
-func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Known, error) {
+// them any more, or only other sites ever did, would not be looked at again, nor found to be gone. Of pages that are to be looked at by a peer that must not know
+// what others saw, named by their hashes, there is neither digest nor validator.
+func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time, looked ...uint64) (Known, error) {
 	var pages []knownPage
 	var k Known
 	missed := missed{before: schema.Micros(since)}
@@ -58,6 +63,16 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Know
 				k.Pages++
 				missed.look(m)
 			}
+			blind := len(looked) > 0 && slices.Contains(looked, schema.Number(key, 1))
+			if blind {
+				if k.Links, err = linksOf(snap, id, schema.Number(key, 1), k.Links); err != nil {
+					return false, err
+				}
+				if k.Depths == nil {
+					k.Depths = map[uint64]int{}
+				}
+				k.Depths[schema.Number(key, 1)] = int(m.Depth)
+			}
 			if m.Gone || m.Digest == 0 {
 				return true, ctx.Err()
 			}
@@ -72,7 +87,7 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Know
 			}
 			pages = append(pages, knownPage{
 				url: url, digest: m.Digest, rate: float32(m.Changes+1) / float32(m.Visits+2), rank: rank,
-				etag: string(m.Etag), modified: string(m.LastModified), told: told,
+				etag: string(m.Etag), modified: string(m.LastModified), told: told && !blind,
 			})
 			return true, ctx.Err()
 		})
@@ -90,28 +105,6 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time) (Know
 	k.Missed = missed.urls()
 	k.tell(pages)
 	return k, nil
-}
-
-// Told are digests of some pages of a channel that a peer may be told, n at most, and none of the pages that are left out by their hashes.
-func (p *Pages) Told(ctx context.Context, id channel.ID, n int, except []uint64) (out []channel.PageDigest, err error) {
-	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		t := new(pb.Trust)
-		return snap.Scan(schema.Key(schema.Trust, uint64(id)), nil, true, func(key, value []byte) (bool, error) {
-			t.Reset()
-			if err := schema.Decode(value, t); err != nil {
-				return false, err
-			}
-			url := schema.Number(key, 1)
-			if g := recordOf(t); g.Tells() && !slices.Contains(except, url) {
-				out = append(out, channel.PageDigest{URL: url, Content: g.Cur.Digest})
-			}
-			return len(out) < n, ctx.Err()
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("digests of channel %d: %w", id, err)
-	}
-	return out, nil
 }
 
 // knownPage is what is known of a page that is there.

@@ -29,6 +29,15 @@ func (b *builder) keepLinks(d *draft, p *channel.Page, here bool) {
 	}
 }
 
+// linksOf adds the links of a page's stored version to out.
+func linksOf(snap ledger.Snapshot, id channel.ID, url uint64, out []uint64) (_ []uint64, err error) {
+	_, err = snap.Get(schema.Key2(schema.Links, uint64(id), url), func(v []byte) error {
+		out, err = schema.DecodeLinks(out, v)
+		return err
+	})
+	return out, err
+}
+
 // RankAt reads a page's PageRank; 0: it was not computed yet.
 func RankAt(snap ledger.Snapshot, key []byte) (r float32, err error) {
 	_, err = snap.Get(key, func(v []byte) error {
