@@ -61,6 +61,27 @@ func TestStallingIsTold(t *testing.T) {
 	}
 }
 
+// barred are members of whom some are banned.
+type barred []string
+
+func (barred) Invite(uint32) (string, error) { return "", nil }
+func (barred) Ban(string, bool) error        { return nil }
+func (b barred) Banned() []string            { return b }
+
+// Who is banned is not shown as live, nor counted, although the swarm still remembers them for a while.
+func TestBannedPeersAreNotLive(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.others, s.members = 2, barred{"other-1"} })
+	until(t, "the peers", func() bool { return b.m.Overview().Peers == 3 })
+	peers, err := b.d.Peers()
+	if err != nil || len(peers) != 2 || slices.ContainsFunc(peers, func(p desk.Peer) bool { return p.ID == "other-1" }) {
+		t.Errorf("%+v, %v", peers, err)
+	}
+	if n := b.d.Overview().Peers; n != 2 {
+		t.Errorf("%d peers are counted", n)
+	}
+}
+
 // Honest work names nobody.
 func TestHonestPeersAreNotNamed(t *testing.T) {
 	t.Parallel()

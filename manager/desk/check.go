@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,12 +93,7 @@ func (d *Desk) Banner(ctx context.Context) []Finding {
 			bad = append(bad, f)
 		}
 	}
-	var still Finding
-	if d.m != nil {
-		o := d.m.Overview()
-		still, _ = standstill(&o, o.Channels > 0 || anyChannel(ctx, d.store.List))
-	}
-	pressing(bad, still)
+	pressing(bad, d.still(ctx)...)
 	if len(bad) == 0 {
 		bad = []Finding{{Level: OK, What: fmt.Sprintf("All is well: %d things were checked.", len(well))}}
 	}
@@ -105,14 +101,29 @@ func (d *Desk) Banner(ctx context.Context) []Finding {
 	return bad
 }
 
-// pressing orders findings for those who see only the first: errors, then still, which keeps everything from being crawled, then what waits for a decision, then
+// still is what keeps everything from being crawled.
+func (d *Desk) still(ctx context.Context) (out []Finding) {
+	if d.m == nil {
+		return nil
+	}
+	o := d.overview()
+	if f, is := standstill(&o, o.Channels > 0 || anyChannel(ctx, d.store.List)); is {
+		out = append(out, f)
+	}
+	if f, is := allFail(d.tallies.known()); is { // a check has just counted
+		out = append(out, f)
+	}
+	return out
+}
+
+// pressing orders findings for those who see only the first: errors, then those that keep everything from being crawled, then what waits for a decision, then
 // other warnings.
-func pressing(found []Finding, still Finding) {
+func pressing(found []Finding, still ...Finding) {
 	rank := func(f Finding) int {
 		switch {
 		case f.Level == Error:
 			return 0
-		case f == still:
+		case slices.Contains(still, f):
 			return 1
 		case f.Waits:
 			return 2
@@ -153,6 +164,8 @@ func tallied(t Tally, looked int) (out []Finding) {
 	of := ""
 	if looked > 0 {
 		of = fmt.Sprintf(", among the first %s; the others are still being looked at", plain.Count(looked, "channel"))
+	} else if f, is := allFail(t); is {
+		out = append(out, f)
 	}
 	for _, x := range []struct{ state, what, mend string }{
 		{GivenUp, "given up after too many failures", "shoal channel list --state 'given up' says why; shoal channel resume tries again."},
@@ -170,9 +183,31 @@ func tallied(t Tally, looked int) (out []Finding) {
 	return out
 }
 
+// allFail says that nothing can be crawled of what is not paused, if so. That is most likely no fault of the sites.
+func allFail(t Tally) (Finding, bool) {
+	bad, words := 0, []string{}
+	for _, state := range []string{Failing, GivenUp, Blocked} {
+		if n := t[state]; n > 0 {
+			bad, words = bad+n, append(words, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if bad == 0 || t[New]+t[Active] > 0 {
+		return Finding{}, false
+	}
+	which := "No channel can be crawled"
+	if t[Paused] > 0 {
+		which = "No channel that is not paused can be crawled"
+	}
+	mend := "If they fail alike, look at the way from the peers to the Internet, and at their name servers: shoal channel list --sort state says why."
+	if bad == t[Blocked] {
+		mend = "Add others, or let hosts be crawled again: shoal host unblock."
+	}
+	return Finding{Level: Warning, What: which + ": " + strings.Join(words, ", ") + ".", Mend: mend}, true
+}
+
 // checkManager tells what is wrong with what the manager does.
 func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
-	o := d.m.Overview()
+	o := d.overview()
 	for _, n := range o.Notices {
 		level := Warning
 		if slices.Contains(o.Blocking, n) {

@@ -34,6 +34,34 @@ func TestTheBannerBeginsWithWhatStandsStill(t *testing.T) {
 	}
 }
 
+// That everything fails is most likely the operator's own trouble: it is said, and comes before advice on backups.
+func TestTheBannerSaysThatAllSitesFail(t *testing.T) {
+	for _, x := range []struct {
+		t    Tally
+		want string
+	}{
+		{Tally{Failing: 2}, "No channel can be crawled: 2 failing."},
+		{Tally{Failing: 2, GivenUp: 1, Blocked: 4, Paused: 1}, "No channel that is not paused can be crawled: 2 failing, 1 given up, 4 blocked."},
+		{Tally{Failing: 2, New: 1}, ""}, {Tally{Failing: 2, Active: 1}, ""}, {Tally{Paused: 3}, ""}, {Tally{}, ""},
+	} {
+		f, is := allFail(x.t)
+		if f.What != x.want || is != (x.want != "") {
+			t.Errorf("%v: %q, want %q", x.t, f.What, x.want)
+		}
+		if found := tallied(x.t, 0); is && (len(found) < 2 || found[0] != f) {
+			t.Errorf("%v: a check says %v", x.t, found)
+		}
+		if found := tallied(x.t, 250_000); slices.Contains(found, f) {
+			t.Errorf("%v of very many that are still being counted: %v", x.t, found)
+		}
+	}
+	keys, fail := Finding{Level: Warning, What: "The keys were never backed up."}, Finding{Level: Warning, What: "No channel can be crawled: 2 failing."}
+	found := []Finding{keys, fail}
+	if pressing(found, fail); found[0] != fail {
+		t.Errorf("the order is %v", found)
+	}
+}
+
 // A word without a dot is no host on the page either, nor for shoal up.
 func TestParseSitesTakesWhatListsTake(t *testing.T) {
 	for _, url := range []string{"foo", "foo/bar", "foo bar", "ftp://example.org/", "a..example"} {

@@ -26,6 +26,7 @@ type Host struct {
 // Hosts lists hosts of which anything is known and whose name holds the query; blocked ones only, if asked.
 func (d *Desk) Hosts(ctx context.Context, query string, blocked bool, n int) ([]Host, error) {
 	rows := []Host{}
+	query = hostPart(query)
 	err := d.store.ScanHosts(ctx, func(h channel.Host) error {
 		if len(rows) < n && strings.Contains(h.Name, query) && (!blocked || h.Blocked != "") {
 			rows = append(rows, hostOf(&h))

@@ -7,6 +7,7 @@ import (
 
 	"shoal/coords"
 	"shoal/manager"
+	"shoal/overlay"
 )
 
 // Overview is the state of the whole system at one moment.
@@ -166,7 +167,7 @@ func (d *Desk) Overview() Overview {
 	if d.m == nil {
 		return Overview{}
 	}
-	o := overviewOf(d.m.Overview())
+	o := overviewOf(d.overview())
 	o.Network, o.Import = d.cfg.Network, d.imports.words()
 	if d.cfg.Truth != nil {
 		o.Truth = d.cfg.Truth()
@@ -226,14 +227,44 @@ type Peer struct {
 	RTTMS   float64    `json:"rtt_ms"` // predicted, from the manager
 }
 
-// Peers are the members that take tasks.
+// overview is what the manager shows, without the peers that are banned. The swarm forgets these only when it has not heard of them for a while.
+func (d *Desk) overview() manager.Overview {
+	o := d.m.Overview()
+	if banned := d.banned(); len(banned) > 0 {
+		all, _ := d.m.Peers()
+		for i := range all {
+			if o.Peers > 0 && isBanned(banned, &all[i]) {
+				o.Peers--
+			}
+		}
+	}
+	return o
+}
+
+// banned are the peers and accounts that are banned.
+func (d *Desk) banned() []string {
+	if d.cfg.Members == nil {
+		return nil
+	}
+	return d.cfg.Members.Banned()
+}
+
+func isBanned(banned []string, p *overlay.PeerRecord) bool {
+	return slices.Contains(banned, string(p.ID)) || p.Account != "" && slices.Contains(banned, p.Account)
+}
+
+// Peers are the members that take tasks. Who is banned takes none any more.
 func (d *Desk) Peers() ([]Peer, error) {
 	if err := d.Live(); err != nil {
 		return nil, err
 	}
 	out := []Peer{}
 	all, own := d.m.Peers()
+	banned := d.banned()
 	for _, p := range all {
+		if isBanned(banned, &p) {
+			continue
+		}
 		out = append(out, Peer{
 			ID: string(p.ID), Account: p.Account, Coord: [2]float64{p.Coord.Vec[0], p.Coord.Vec[1]}, Err: p.Coord.Err, Running: int(p.Load.Running),
 			Queued: int(p.Load.Queued), Seen: p.Seen, RTTMS: float64(coords.Predict(own, p.Coord)) / float64(time.Millisecond),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"shoal/channel"
 	"shoal/manager"
@@ -76,6 +77,7 @@ const viewTimeout = 20 * time.Second // names of millions of hosts are looked th
 // Each calls f for the channels whose host, with or without scheme, holds the query, in the order of their ids, until it returns an error.
 func (d *Desk) Each(ctx context.Context, query string, f func(*channel.Channel) error) error {
 	after := channel.ID(0)
+	query = hostPart(query)
 	for {
 		chs, err := d.store.List(ctx, after, batch)
 		if err != nil || len(chs) == 0 {
@@ -91,6 +93,27 @@ func (d *Desk) Each(ctx context.Context, query string, f func(*channel.Channel) 
 			}
 		}
 	}
+}
+
+// hostPart is the part of a host's name that a search means: names are kept in lower case and as the DNS has them, and who looks for a site may have its whole URL.
+func hostPart(text string) string {
+	text = strings.ToLower(strings.TrimSpace(text))
+	scheme, name, any := strings.Cut(text, "://")
+	if !any {
+		scheme, name = "", text
+	}
+	if name, _, _ = strings.Cut(name, "/"); name == "" {
+		return text
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
+		if u, err := channel.Canonical("https://" + name + "/"); err == nil {
+			name = strings.TrimPrefix(channel.Origin(u), "https://")
+		}
+	}
+	if any {
+		return scheme + "://" + name
+	}
+	return name
 }
 
 // Find says which channels are listed, and in which order.
@@ -129,7 +152,7 @@ func (d *Desk) Rows(ctx context.Context, find Find) (rows []Row, total int, err 
 func (d *Desk) page(ctx context.Context, find Find) (rows []Row, total int, err error) {
 	var ids []channel.ID
 	if find.Text != "" {
-		ids, total, err = d.store.Matching(ctx, find.Text, find.From, find.N)
+		ids, total, err = d.store.Matching(ctx, hostPart(find.Text), find.From, find.N)
 	} else {
 		ids, total, err = d.m.IDs(ctx, find.From, find.N)
 	}

@@ -26,10 +26,7 @@ func (d *Desk) Suspects() (out []Suspect, more int, err error) {
 	if err := d.Live(); err != nil {
 		return nil, 0, err
 	}
-	var banned []string
-	if d.cfg.Members != nil {
-		banned = d.cfg.Members.Banned()
-	}
+	banned := d.banned()
 	o := d.m.Overview()
 	out = []Suspect{}
 	for _, m := range o.Suspects {

@@ -54,6 +54,13 @@ func (d *Desk) tally(ctx context.Context) (t Tally, looked int, err error) {
 	return d.tallies.count(ctx, part, d.store.List, d.rowsOf)
 }
 
+// known is the last tally that was finished; nil: there is none.
+func (k *tallies) known() Tally {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.last
+}
+
 // count goes on counting: to the end, or for part if that is not 0.
 func (k *tallies) count(ctx context.Context, part time.Duration, list func(ctx context.Context, after channel.ID, n int) ([]channel.Channel, error),
 	rowsOf func(context.Context, []channel.Channel) ([]Row, error)) (t Tally, looked int, err error) {

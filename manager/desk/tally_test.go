@@ -74,7 +74,7 @@ func TestPartlyTallied(t *testing.T) {
 		!strings.HasPrefix(found[1].What, "3 channels are failing: tried again by and by, among the first 250000 channels;") {
 		t.Errorf("%+v", found)
 	}
-	if found := tallied(Tally{Blocked: 1}, 0); len(found) != 1 || found[0].What != "1 channel is on blocked hosts, and not crawled." {
+	if found := tallied(Tally{Blocked: 1, Active: 1}, 0); len(found) != 1 || found[0].What != "1 channel is on blocked hosts, and not crawled." {
 		t.Errorf("%+v", found)
 	}
 }

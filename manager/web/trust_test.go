@@ -72,6 +72,14 @@ func TestTrustPages(t *testing.T) {
 			}
 		}
 	}
+	for path, words := range map[string][]string{"/trust": {"shadow", "contested", "scores", "checks", "watch", "standing"}, "/trust/peer?peer=d-0123456789ab": {"standing", "scores", "cases"}} {
+		_, page := ask(t, "GET", s.URL+path, token)
+		for _, word := range words {
+			if !strings.Contains(page, `popovertarget="why-`+word+"-") {
+				t.Errorf("%s does not explain %s", path, word)
+			}
+		}
+	}
 	if _, page := ask(t, "GET", s.URL+"/trust/peer?peer=d-0123456789ab", nil); strings.Contains(page, "Uphold") {
 		t.Error("who may not operate is shown how to")
 	}

@@ -494,7 +494,7 @@ func TestChannelsByState(t *testing.T) {
 func TestGlossary(t *testing.T) {
 	_, s := start(t, true)
 	seen := map[string]bool{}
-	for _, path := range []string{"/", "/channel/1", "/peers", "/strategy"} {
+	for _, path := range []string{"/", "/channel/1", "/hosts", "/peers", "/strategy"} {
 		_, body := ask(t, "GET", s.URL+path, nil)
 		parts := strings.Split(body, `popovertarget="`)
 		if len(parts) < 2 {
@@ -511,6 +511,22 @@ func TestGlossary(t *testing.T) {
 	for word, g := range glossary {
 		if termOf(word).Text != g.text || len(g.text) < 20 {
 			t.Errorf("%s: %q", word, g.text)
+		}
+	}
+}
+
+// A long name wraps in its place, and does not push state and reason out of sight; no column is without a name.
+func TestLongNamesWrap(t *testing.T) {
+	_, s := start(t, true)
+	for path, cell := range map[string]string{"/channels": `<td class="name"><a href="/channel/1">`, "/hosts": `<td class="name">`, "/strategy?try=price": `<th><span class="skip">`} {
+		if _, body := ask(t, "GET", s.URL+path, token); !strings.Contains(body, cell) || strings.Contains(body, "<th></th>") {
+			t.Errorf("%s is without %s:\n%s", path, cell, body)
+		}
+	}
+	_, css := ask(t, "GET", s.URL+"/style.css", nil)
+	for _, rule := range []string{"main { overflow-wrap: anywhere; }", "table { overflow-wrap: break-word; }", "td.reason, td.name { white-space: normal; max-width: 26rem; }"} {
+		if !strings.Contains(css, rule) {
+			t.Errorf("no rule %s", rule)
 		}
 	}
 }
