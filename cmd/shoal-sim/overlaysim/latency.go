@@ -153,7 +153,7 @@ func isMatrix(path string) (bool, error) {
 	return false, fmt.Errorf("%w: %s is empty", sim.ErrLatency, path)
 }
 
-// loadMatrix reads a square matrix of round-trip times in milliseconds, comma-separated, with a header line.
+// loadMatrix reads a square matrix of round-trip times in milliseconds, comma-separated, with a header line. It may have one side of the diagonal alone.
 func loadMatrix(path string) ([][]float64, error) {
 	f, err := sim.Open(path)
 	if err != nil {
@@ -187,13 +187,34 @@ func loadMatrix(path string) ([][]float64, error) {
 	if len(m) < minSites || len(m) != len(m[0]) {
 		return nil, fmt.Errorf("%w: %s: %d lines after the header, want a square of at least %d", sim.ErrLatency, path, len(m), minSites)
 	}
-	for i := range m { // both directions were measured
+	if err := symmetric(m); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", sim.ErrLatency, path, err)
+	}
+	return m, nil
+}
+
+// symmetric gives each pair of a matrix the mean of its two directions. A matrix that has times on one side of the diagonal only, and zeros on the other,
+// holds each pair once. Elsewhere a time one way and zero the other way is an error: zero is no measured time, and a mean with it would be half of one.
+func symmetric(m [][]float64) error {
+	var below, above bool
+	for i := range m {
+		for j := range m[:i] {
+			below, above = below || m[i][j] > 0, above || m[j][i] > 0
+		}
+	}
+	for i := range m {
 		for j := range m[:i] {
 			d := (m[i][j] + m[j][i]) / 2
+			switch {
+			case below != above:
+				d = m[i][j] + m[j][i]
+			case (m[i][j] > 0) != (m[j][i] > 0):
+				return fmt.Errorf("%g ms from node %d to node %d, and %g ms back: want a measured time both ways, 0 both ways where there is none, or one side of the diagonal alone", m[i][j], i+1, j+1, m[j][i])
+			}
 			m[i][j], m[j][i] = d, d
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // A node is impossible that is within besideMS of besideLeast others or more, half of whose pairs are more than apartMS from one another: by way of that node each

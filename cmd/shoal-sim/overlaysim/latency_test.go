@@ -79,6 +79,12 @@ func TestLatencyFiles(t *testing.T) {
 		"zeros":         {matrixOf(24, func(int, int) float64 { return 0 }), "0 ms from every other"},
 		"one node of 0": {matrixOf(24, func(i, j int) float64 { return float64(min(i, j)) }), "node 1 is 0 ms"},
 		"one place":     {strings.Repeat("1 5 5\n", 24), "in one place"},
+		"one way only": {matrixOf(24, func(i, j int) float64 {
+			if i == 4 && j == 2 {
+				return 0
+			}
+			return float64(10 * max(i-j, j-i))
+		}), "0 ms from node 5 to node 3, and 20 ms back"},
 		"empty":         {"", "is empty"},
 		"blank":         {"\n\n", "is empty"},
 		"no header":     {strings.SplitAfterN(matrix, "\n", 2)[1], "23 lines after the header"},
@@ -86,6 +92,36 @@ func TestLatencyFiles(t *testing.T) {
 	} {
 		if err := load("bad", c.text, false); !errors.Is(err, sim.ErrLatency) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want something about %q", what, err, c.want)
+		}
+	}
+}
+
+// TestTriangle: a matrix that has one side of the diagonal only means what the whole matrix means. Its times are not halved.
+func TestTriangle(t *testing.T) {
+	const n = 24
+	whole := func(i, j int) float64 { return float64(10*max(i-j, j-i)) + .5 }
+	for name, has := range map[string]func(i, j int) bool{"whole": func(i, j int) bool { return true }, "above": func(i, j int) bool { return i < j }, "below": func(i, j int) bool { return i > j }} {
+		path := filepath.Join(t.TempDir(), "matrix.csv")
+		text := matrixOf(n, func(i, j int) float64 {
+			if i == j || !has(i, j) {
+				return 0
+			}
+			return whole(i, j)
+		})
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := loadMatrix(path)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for i := range m {
+			for j := range m {
+				if i != j && m[i][j] != whole(i, j) {
+					t.Fatalf("%s: %g ms between %d and %d, want %g", name, m[i][j], i, j, whole(i, j))
+				}
+			}
 		}
 	}
 }
