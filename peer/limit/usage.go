@@ -88,21 +88,26 @@ func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 	return u, u.Save()
 }
 
-// Begin has the months begin on the same day as another's.
+// Begin has the months begin on the same day as another's. What was counted stays counted: the month of now goes by another name only.
 func (u *Usage) Begin(as *Usage) {
 	as.mu.Lock()
 	begins := as.u.Begins
 	as.mu.Unlock()
 	u.mu.Lock()
-	u.changed = u.changed || u.u.Begins != begins
-	u.u.Begins = begins
-	u.mu.Unlock()
+	defer u.mu.Unlock()
+	if u.u.Begins == begins {
+		return
+	}
+	now := u.now()
+	u.u.turn(now)
+	u.u.Begins, u.changed = begins, true
+	u.u.Month = u.u.month(now)
 }
 
 // turn starts a new day or month if it is time.
 func (u *used) turn(now time.Time) {
 	day := now.Format(time.DateOnly)
-	month := now.AddDate(0, 0, 1-u.Begins).Format("2006-01")
+	month := u.month(now)
 	if u.Day != day {
 		u.Day, u.InDay, u.DayDone = day, 0, Tally{}
 	}
@@ -110,6 +115,9 @@ func (u *used) turn(now time.Time) {
 		u.Month, u.InMon, u.MonthDone = month, 0, Tally{}
 	}
 }
+
+// month is the name of the month of now.
+func (u *used) month(now time.Time) string { return now.AddDate(0, 0, 1-u.Begins).Format("2006-01") }
 
 func (u *Usage) add(n int) {
 	if u == nil {
