@@ -72,22 +72,65 @@ func (n *notes) list() (out []string) {
 	return out
 }
 
-// policies reads the admin's policies: the machine's own file at each call, and those from URLs when they are due.
+// policies reads the admin's policies: the machine's own file at each look, and those from URLs when they are due.
 // The peer fetches nothing while the machine's own file cannot be read, or until a policy from a URL has been fetched
-// once, because a limit must not vanish with a typing error or a restart.
+// once, because a limit must not vanish with a typing error or a restart. One goroutine at a time owns it.
 type policies struct {
 	p       *program
 	file    string
-	fetched map[string]time.Time // when one from elsewhere was had last, by its URL
+	fetched map[string]time.Time // when one from elsewhere was had last, by its URL; zero: not yet
 	own     string               // URL that the machine's own policy names
 	wrong   map[string]bool      // what was had last makes no sense, by name; nothing is fetched since
+	asked   map[string]bool      // URLs that ask is fetching from
+	came    chan fetchedPolicy   // what ask has fetched
+}
+
+// fetchedPolicy is what a URL answered.
+type fetchedPolicy struct {
+	url    string
+	at     time.Time // when it was asked
+	policy *limit.Policy
+	err    error
 }
 
 func newPolicies(p *program) *policies {
-	return &policies{p: p, file: limit.PolicyFile, fetched: map[string]time.Time{}, wrong: map[string]bool{}}
+	return &policies{p: p, file: limit.PolicyFile, fetched: map[string]time.Time{}, wrong: map[string]bool{}, asked: map[string]bool{}, came: make(chan fetchedPolicy)}
 }
 
+// read looks and waits for the answers of all URLs that are due.
 func (s *policies) read(ctx context.Context, now time.Time) {
+	for _, url := range s.due(now) {
+		a := s.fetch(ctx, url, now)
+		if ctx.Err() != nil {
+			return
+		}
+		s.take(a)
+	}
+}
+
+// ask looks and has the URLs that are due fetched beside the caller, who gives what comes to take. It adds to wg what it starts, which ends with ctx.
+// What a URL says that was never had may forbid everything, so nothing is fetched before it is there.
+func (s *policies) ask(ctx context.Context, wg *sync.WaitGroup, now time.Time) {
+	for _, url := range s.due(now) {
+		if s.asked[url] {
+			continue
+		}
+		s.asked[url] = true
+		if _, tried := s.fetched[url]; !tried {
+			s.fetched[url] = time.Time{}
+			s.hold(url, "nothing is fetched until it is there: it is being fetched")
+		}
+		wg.Go(func() {
+			select {
+			case s.came <- s.fetch(ctx, url, now):
+			case <-ctx.Done():
+			}
+		})
+	}
+}
+
+// due reads the machine's own file, forgets the URLs that nobody names any more, and returns those that are to be fetched from now.
+func (s *policies) due(now time.Time) (urls []string) {
 	pol, err := limit.ReadPolicy(s.file)
 	s.set(s.file, pol, err, false)
 	if err == nil {
@@ -97,38 +140,54 @@ func (s *policies) read(ctx context.Context, now time.Time) {
 		}
 	}
 	for url := range s.fetched {
-		if url != s.own && url != s.p.now().PolicyURL {
+		if !s.named(url) {
 			delete(s.fetched, url)
 			s.set(url, nil, nil, false)
 		}
 	}
 	for _, url := range []string{s.own, s.p.now().PolicyURL} {
-		at, known := s.fetched[url]
-		if url == "" || known && now.Sub(at) < fetchEvery {
+		if at, known := s.fetched[url]; url == "" || known && now.Sub(at) < fetchEvery || slices.Contains(urls, url) {
 			continue
 		}
-		pol, err := s.fetch(ctx, url)
-		if ctx.Err() != nil {
-			return
-		}
-		s.set(url, pol, err, !at.IsZero())
-		switch {
-		case err == nil:
-			at = now
-		case !at.IsZero(): // once more in a minute
-			at = now.Add(policyEvery - fetchEvery)
-		}
-		s.fetched[url] = at
+		urls = append(urls, url)
 	}
+	return urls
+}
+
+// named reports whether the machine's own policy or the settings name a URL.
+func (s *policies) named(url string) bool { return url == s.own || url == s.p.now().PolicyURL }
+
+// take puts in force what a URL answered, or says why it is not.
+func (s *policies) take(a fetchedPolicy) {
+	delete(s.asked, a.url)
+	if !s.named(a.url) { // any more
+		return
+	}
+	at := s.fetched[a.url]
+	s.set(a.url, a.policy, a.err, !at.IsZero())
+	switch {
+	case a.err == nil:
+		at = a.at
+	case !at.IsZero(): // once more in a minute
+		at = a.at.Add(policyEvery - fetchEvery)
+	}
+	s.fetched[a.url] = at
 }
 
 // fetch ignores any proxy in the user's environment, because such a proxy could answer in the admin's place.
-func (s *policies) fetch(ctx context.Context, url string) (*limit.Policy, error) {
+func (s *policies) fetch(ctx context.Context, url string, now time.Time) fetchedPolicy {
 	ctx, cancel := context.WithTimeout(ctx, policyWait)
 	defer cancel()
 	t := &http.Transport{DisableKeepAlives: true, DialContext: s.p.direct}
 	defer t.CloseIdleConnections()
-	return limit.FetchPolicy(ctx, &http.Client{Transport: t}, url)
+	pol, err := limit.FetchPolicy(ctx, &http.Client{Transport: t}, url)
+	return fetchedPolicy{url, now, pol, err}
+}
+
+// hold has nothing fetched because of a policy, and reports whether that is new.
+func (s *policies) hold(name, why string) (news bool) {
+	s.p.limits.SetPolicy(name, &limit.Policy{Off: true, Why: "a policy cannot be read"})
+	return s.p.notes.set("policy "+name, why)
 }
 
 // set puts a policy in force, or says why it is not. holds tells that an earlier version of it is in force.
@@ -155,8 +214,7 @@ func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
 	default:
 		wrong = errors.Is(err, limit.ErrSettings)
 		why := strings.TrimPrefix(plain.Error(err), about+": ")
-		p.limits.SetPolicy(name, &limit.Policy{Off: true, Why: "a policy cannot be read"})
-		if p.notes.set(about, "nothing is fetched until it can be read: "+why) {
+		if s.hold(name, "nothing is fetched until it can be read: "+why) {
 			p.log.Error("a policy cannot be read; nothing is fetched until it is", "policy", name, "err", err)
 		}
 	}
@@ -253,8 +311,10 @@ func (d proxiedDialer) DialContext(ctx context.Context, network, addr string) (n
 	return d.Dialer.DialContext(ctx, network, addr)
 }
 
-// govern keeps the limits in force up to date.
+// govern keeps the limits in force up to date. Nothing in its loop waits for the network.
 func (p *program) govern(ctx context.Context, admin *policies) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
 	tick := time.NewTicker(governEvery)
 	defer tick.Stop()
 	policy, usage, history := time.Now(), time.Now(), time.Now()
@@ -266,7 +326,7 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 		now := time.Now()
 		if now.Sub(policy) >= policyEvery {
 			policy = now
-			admin.read(ctx, now)
+			admin.ask(ctx, &asking, now)
 		}
 		if now.Sub(supply) >= supplyEvery {
 			fed, supply = p.supply(), now
@@ -299,6 +359,8 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 		}
 		select {
 		case <-tick.C:
+		case a := <-admin.came:
+			admin.take(a)
 		case <-p.wake:
 			policy, machine, supply, disk = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 
 	ma "github.com/multiformats/go-multiaddr"
 
+	"shoal/peer"
 	"shoal/peer/limit"
 )
 
@@ -61,7 +63,8 @@ func TestPolicyFromElsewhere(t *testing.T) {
 	set := defaults()
 	set.PolicyURL = srv.URL
 	p := limited(t, set)
-	s := &policies{p: p, file: filepath.Join(t.TempDir(), "none.toml"), fetched: map[string]time.Time{}, wrong: map[string]bool{}}
+	s := newPolicies(p)
+	s.file = filepath.Join(t.TempDir(), "none.toml")
 	now := time.Now()
 	look := func(after time.Duration) limit.Force {
 		now = now.Add(after)
@@ -110,7 +113,8 @@ func TestPolicyThatIsNotThere(t *testing.T) {
 		set := defaults()
 		set.PolicyURL = srv.URL
 		p := limited(t, set)
-		s := &policies{p: p, file: filepath.Join(t.TempDir(), "none.toml"), fetched: map[string]time.Time{}, wrong: map[string]bool{}}
+		s := newPolicies(p)
+		s.file = filepath.Join(t.TempDir(), "none.toml")
 		now := time.Now()
 		for range 3 {
 			s.read(t.Context(), now)
@@ -210,7 +214,8 @@ func TestMachinesPolicy(t *testing.T) {
 	defer srv.Close()
 	p := limited(t, defaults())
 	file := filepath.Join(t.TempDir(), "policy.toml")
-	s := &policies{p: p, file: file, fetched: map[string]time.Time{}, wrong: map[string]bool{}}
+	s := newPolicies(p)
+	s.file = file
 	now := time.Now()
 	look := func(text string, mode os.FileMode) limit.Force {
 		t.Helper()
@@ -365,5 +370,101 @@ func TestProxySetWhileRunning(t *testing.T) {
 				t.Errorf("step %d, proxy %q, %s: barred %v", i, proxy, at, got)
 			}
 		}
+	}
+}
+
+// TestPolicyThatHangsHoldsNothingUp: while a URL does not answer, the limits are kept as ever. Before a policy was fetched once, nothing is
+// fetched; one that was had holds meanwhile, and the answer counts when it comes.
+func TestPolicyThatHangsHoldsNothingUp(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan string)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case asked <- struct{}{}:
+		case <-r.Context().Done():
+			return
+		}
+		select {
+		case text := <-answer:
+			io.WriteString(w, text)
+		case <-r.Context().Done():
+		}
+	}))
+	defer srv.Close()
+	set := defaults()
+	set.PolicyURL, set.MinFreeMiB = srv.URL, 0
+	p := limited(t, set)
+	p.wake = make(chan struct{})
+	var err error
+	if p.history, err = limit.OpenHistory(historyFile(t.TempDir()), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if p.journal, err = peer.OpenJournal(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	defer p.journal.Close()
+	s := newPolicies(p)
+	s.file = filepath.Join(t.TempDir(), "none.toml")
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	defer ended.Wait()
+	defer cancel()
+	ended.Go(func() { p.govern(ctx, s) })
+	rounds := func(when string) { // of the loop; each but the last is over
+		t.Helper()
+		for range 3 {
+			select {
+			case p.wake <- struct{}{}:
+			case <-time.After(policyWait / 2):
+				t.Fatalf("%s: the loop waits for the URL", when)
+			}
+		}
+	}
+	rounds("at first")
+	<-asked
+	rounds("never had")
+	if f := p.limits.At(time.Now()); f.Paused == "" || !strings.Contains(strings.Join(p.notes.list(), ""), "it is being fetched") {
+		t.Errorf("never had: %q, %q", f.Paused, p.notes.list())
+	}
+	answer <- "down_kib_per_s = 90\n"
+	for end := time.Now().Add(time.Minute); p.limits.At(time.Now()).DownKiBPerS.Value != 90; {
+		if time.Now().After(end) {
+			t.Fatalf("the answer does not count: %q", p.notes.list())
+		}
+		rounds("the answer comes")
+	}
+	if f, notes := p.limits.At(time.Now()), strings.Join(p.notes.list(), "\n"); f.Paused != "" || strings.Contains(notes, "policy") {
+		t.Errorf("had: %q, %q", f.Paused, notes)
+	}
+}
+
+// TestPolicyAnswersInAnyOrder: an answer of a URL that nobody names any more counts for nothing, a URL is asked once at a time, and one that was
+// had holds while it is asked again.
+func TestPolicyAnswersInAnyOrder(t *testing.T) {
+	a := &admin{status: http.StatusOK, text: "down_kib_per_s = 90\n"}
+	srv := httptest.NewServer(a)
+	defer srv.Close()
+	set := defaults()
+	set.PolicyURL = srv.URL
+	p := limited(t, set)
+	s := newPolicies(p)
+	s.file = filepath.Join(t.TempDir(), "none.toml")
+	var asking sync.WaitGroup
+	now := time.Now()
+	s.ask(t.Context(), &asking, now)
+	s.ask(t.Context(), &asking, now)
+	s.take(<-s.came)
+	asking.Wait() // there was no second question
+	now = now.Add(fetchEvery)
+	s.ask(t.Context(), &asking, now)
+	if f := p.limits.At(now); f.Paused != "" || f.DownKiBPerS.Value != 90 {
+		t.Errorf("asked again: %+v", f)
+	}
+	other := set
+	other.PolicyURL = ""
+	p.live.Store(&other)
+	s.due(now)
+	s.take(<-s.came)
+	if f := p.limits.At(now); f.Paused != "" || f.DownKiBPerS.Value != 0 || len(s.fetched) != 0 {
+		t.Errorf("named no more: %+v, %v", f, s.fetched)
 	}
 }
