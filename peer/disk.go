@@ -37,7 +37,7 @@ func (a *Agent) tendDisk(ctx context.Context) {
 		case err = <-a.badDisk:
 		}
 		a.log.Warn("paused: the disk fails; what was fetched is sent from memory", "dir", a.spool(), "err", err)
-		a.tasks.setBroken(diskSays(err))
+		a.tasks.setBroken(diskSays(err, time.Now()))
 		for err != nil {
 			select {
 			case <-ctx.Done():
@@ -55,13 +55,18 @@ func (a *Agent) tendDisk(ctx context.Context) {
 	}
 }
 
-// diskSays is why the agent pauses, and what a person can do.
-func diskSays(err error) string {
-	says := "the disk fails: " + strings.TrimPrefix(err.Error(), "crawl: ")
-	if errors.Is(err, syscall.ENOSPC) {
-		says += "; make room on that disk, and the peer goes on by itself"
+// diskSays is why the agent pauses, since when, and what a person can do.
+func diskSays(err error, since time.Time) string {
+	do := "look at that disk"
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		do = "make room on that disk"
+	case errors.Is(err, syscall.EROFS):
+		do = "it may be read only now; mount it anew so that it can be written to"
+	case errors.Is(err, os.ErrPermission):
+		do = "let the user that runs the peer write there again"
 	}
-	return says
+	return "the disk fails since " + since.Local().Format("2 January 15:04") + ": " + strings.TrimPrefix(err.Error(), "crawl: ") + "; " + do + ", and the peer goes on by itself"
 }
 
 // tryDisk writes something into a folder.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestDiskFails: an agent whose disk takes nothing tells so and is paused until it does again; what was fetched meanwhile is stored, and the crawl
@@ -43,12 +44,14 @@ func TestDiskFails(t *testing.T) {
 	}
 }
 
-func TestFullDiskSaysWhatToDo(t *testing.T) {
-	full := &os.PathError{Op: "write", Path: "/d/spool/pages", Err: syscall.ENOSPC}
-	if got := diskSays(full); !strings.HasSuffix(got, "; make room on that disk, and the peer goes on by itself") || !strings.HasPrefix(got, "the disk fails: write /d/spool/pages") {
-		t.Error(got)
-	}
-	if got := diskSays(os.ErrClosed); strings.Contains(got, "room") {
-		t.Error(got)
+// TestFailedDiskSaysWhatToDo: whatever fails of the disk, the pause says since when, and what a person can do.
+func TestFailedDiskSaysWhatToDo(t *testing.T) {
+	since := time.Date(2026, 11, 25, 8, 5, 0, 0, time.Local)
+	for err, want := range map[error]string{syscall.ENOSPC: "make room on that disk", syscall.EROFS: "mount it anew", syscall.EACCES: "let the user that runs the peer write there",
+		syscall.EPERM: "let the user that runs the peer write there", syscall.EIO: "look at that disk", os.ErrClosed: "look at that disk"} {
+		got := diskSays(&os.PathError{Op: "write", Path: "/d/spool/pages", Err: err}, since)
+		if !strings.HasPrefix(got, "the disk fails since 25 November 08:05: write /d/spool/pages") || !strings.Contains(got, want) || !strings.HasSuffix(got, ", and the peer goes on by itself") {
+			t.Errorf("%v: %s", err, got)
+		}
 	}
 }
