@@ -72,7 +72,7 @@ func TestForetellWeights(t *testing.T) {
 			t.Errorf("%v: %v by importance, %v without, where all count the same", r["strategy"], r["sim_fresh_weight"], r["sim_fresh"])
 		}
 	}
-	for _, name := range []string{"live-load2-seed1-weights-weight.svg", "live-load1-seed1-weights-fresh.png", "live-load1-seed1-idle.svg"} {
+	for _, name := range []string{"live-load2-seed1-weights-weight.svg", "live-load2-seed1-weights-fresh.png", "live-load2-seed1-idle.svg"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < 1000 {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -85,10 +85,10 @@ func TestLatencyFiles(t *testing.T) {
 			}
 			return float64(10 * max(i-j, j-i))
 		}), "0 ms from node 5 to node 3, and 20 ms back"},
-		"empty":         {"", "is empty"},
-		"blank":         {"\n\n", "is empty"},
-		"no header":     {strings.SplitAfterN(matrix, "\n", 2)[1], "23 lines after the header"},
-		"not square":    {"a,b\n" + strings.Repeat("1,2\n", 24), "square"},
+		"empty":      {"", "is empty"},
+		"blank":      {"\n\n", "is empty"},
+		"no header":  {strings.SplitAfterN(matrix, "\n", 2)[1], "23 lines after the header"},
+		"not square": {"a,b\n" + strings.Repeat("1,2\n", 24), "square"},
 	} {
 		if err := load("bad", c.text, false); !errors.Is(err, sim.ErrLatency) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want something about %q", what, err, c.want)
