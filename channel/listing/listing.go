@@ -282,7 +282,11 @@ func Read(r io.Reader, f Format, now time.Time) (iter.Seq[channel.Line], error) 
 	case OPML:
 		return readOPML(r, now), nil
 	}
-	return nil, fmt.Errorf("%w %q: lists are read as csv, jsonl, list, sitemap or opml", ErrFormat, f)
+	var names []string
+	for _, known := range Formats() {
+		names = append(names, string(known))
+	}
+	return nil, fmt.Errorf("%w %q: lists are read as one of %s", ErrFormat, f, strings.Join(names, ", "))
 }
 
 // AllOrNothing passes lines on up to the first bad one. From then on it only collects the bad lines, up to MaxBad,
