@@ -93,7 +93,7 @@ func (d *Desk) Banner(ctx context.Context) []Finding {
 			bad = append(bad, f)
 		}
 	}
-	pressing(bad, d.still(ctx)...)
+	pressing(bad, still(ctx, d)...)
 	if len(bad) == 0 {
 		bad = []Finding{{Level: OK, What: fmt.Sprintf("All is well: %d things were checked.", len(well))}}
 	}
@@ -102,11 +102,11 @@ func (d *Desk) Banner(ctx context.Context) []Finding {
 }
 
 // still is what keeps everything from being crawled.
-func (d *Desk) still(ctx context.Context) (out []Finding) {
+func still(ctx context.Context, d *Desk) (out []Finding) {
 	if d.m == nil {
 		return nil
 	}
-	o := d.overview()
+	o := shown(d.m, d.cfg.Members)
 	if f, is := standstill(&o, o.Channels > 0 || anyChannel(ctx, d.store.List)); is {
 		out = append(out, f)
 	}
@@ -207,7 +207,7 @@ func allFail(t Tally) (Finding, bool) {
 
 // checkManager tells what is wrong with what the manager does.
 func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
-	o := d.overview()
+	o := shown(d.m, d.cfg.Members)
 	for _, n := range o.Notices {
 		level := Warning
 		if slices.Contains(o.Blocking, n) {

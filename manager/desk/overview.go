@@ -167,7 +167,7 @@ func (d *Desk) Overview() Overview {
 	if d.m == nil {
 		return Overview{}
 	}
-	o := overviewOf(d.overview())
+	o := overviewOf(shown(d.m, d.cfg.Members))
 	o.Network, o.Import = d.cfg.Network, d.imports.words()
 	if d.cfg.Truth != nil {
 		o.Truth = d.cfg.Truth()
@@ -227,11 +227,11 @@ type Peer struct {
 	RTTMS   float64    `json:"rtt_ms"` // predicted, from the manager
 }
 
-// overview is what the manager shows, without the peers that are banned. The swarm forgets these only when it has not heard of them for a while.
-func (d *Desk) overview() manager.Overview {
-	o := d.m.Overview()
-	if banned := d.banned(); len(banned) > 0 {
-		all, _ := d.m.Peers()
+// shown is what the manager shows, without the peers that are banned. The swarm forgets these only when it has not heard of them for a while.
+func shown(m Running, members Members) manager.Overview {
+	o := m.Overview()
+	if banned := bannedBy(members); len(banned) > 0 {
+		all, _ := m.Peers()
 		for i := range all {
 			if o.Peers > 0 && isBanned(banned, &all[i]) {
 				o.Peers--
@@ -241,12 +241,12 @@ func (d *Desk) overview() manager.Overview {
 	return o
 }
 
-// banned are the peers and accounts that are banned.
-func (d *Desk) banned() []string {
-	if d.cfg.Members == nil {
+// bannedBy are the peers and accounts that are banned.
+func bannedBy(members Members) []string {
+	if members == nil {
 		return nil
 	}
-	return d.cfg.Members.Banned()
+	return members.Banned()
 }
 
 func isBanned(banned []string, p *overlay.PeerRecord) bool {
@@ -260,7 +260,7 @@ func (d *Desk) Peers() ([]Peer, error) {
 	}
 	out := []Peer{}
 	all, own := d.m.Peers()
-	banned := d.banned()
+	banned := bannedBy(d.cfg.Members)
 	for _, p := range all {
 		if isBanned(banned, &p) {
 			continue

@@ -26,7 +26,7 @@ func (d *Desk) Suspects() (out []Suspect, more int, err error) {
 	if err := d.Live(); err != nil {
 		return nil, 0, err
 	}
-	banned := d.banned()
+	banned := bannedBy(d.cfg.Members)
 	o := d.m.Overview()
 	out = []Suspect{}
 	for _, m := range o.Suspects {
