@@ -398,10 +398,10 @@ type Deposit struct {
 	Body   []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`     // channel.Body, as it was hashed
 	Aside  bool                   `protobuf:"varint,3,opt,name=aside,proto3" json:"aside,omitempty"`  // its pages go to the evidence room, and not into the channel's copy
 	Rest   []byte                 `protobuf:"bytes,4,opt,name=rest,proto3" json:"rest,omitempty"`     // aside: channel.Resume, what its peer is told that is left of the crawl
-	// If lane is set, nothing but lane_gen is: the task was deposited aside, under this channel and generation. Of a task that is aside itself lane_gen is until when
-	// it may be claimed, in microseconds; 0: until its latest start.
+	// If set, nothing else is: the task was deposited aside, under this channel and generation.
 	Lane          uint64 `protobuf:"varint,5,opt,name=lane,proto3" json:"lane,omitempty"`
 	LaneGen       uint64 `protobuf:"varint,6,opt,name=lane_gen,json=laneGen,proto3" json:"lane_gen,omitempty"`
+	UntilUs       int64  `protobuf:"varint,7,opt,name=until_us,json=untilUs,proto3" json:"until_us,omitempty"` // aside: when it may be claimed; 0: until its latest start
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,6 +474,13 @@ func (x *Deposit) GetLane() uint64 {
 func (x *Deposit) GetLaneGen() uint64 {
 	if x != nil {
 		return x.LaneGen
+	}
+	return 0
+}
+
+func (x *Deposit) GetUntilUs() int64 {
+	if x != nil {
+		return x.UntilUs
 	}
 	return 0
 }
@@ -3053,14 +3060,15 @@ const file_archive_proto_rawDesc = "" +
 	"\tunchanged\x18\n" +
 	" \x01(\x04R\tunchanged\x12\x12\n" +
 	"\x04gone\x18\v \x01(\x04R\x04gone\x12\x14\n" +
-	"\x05wrong\x18\f \x01(\x04R\x05wrong\"\x8e\x01\n" +
+	"\x05wrong\x18\f \x01(\x04R\x05wrong\"\xa9\x01\n" +
 	"\aDeposit\x12\x16\n" +
 	"\x06signed\x18\x01 \x01(\fR\x06signed\x12\x12\n" +
 	"\x04body\x18\x02 \x01(\fR\x04body\x12\x14\n" +
 	"\x05aside\x18\x03 \x01(\bR\x05aside\x12\x12\n" +
 	"\x04rest\x18\x04 \x01(\fR\x04rest\x12\x12\n" +
 	"\x04lane\x18\x05 \x01(\x04R\x04lane\x12\x19\n" +
-	"\blane_gen\x18\x06 \x01(\x04R\alaneGen\"N\n" +
+	"\blane_gen\x18\x06 \x01(\x04R\alaneGen\x12\x19\n" +
+	"\buntil_us\x18\a \x01(\x03R\auntilUs\"N\n" +
 	"\bLocation\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\rR\x04file\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x16\n" +

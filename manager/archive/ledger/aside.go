@@ -62,7 +62,7 @@ func (l *Ledger) DepositAside(_ context.Context, signed channel.Signed, body []b
 	n.fence.Follow(&of) // the chain seems to go on
 	d := &pb.Deposit{Signed: signed.Marshal(), Body: body, Aside: true, Rest: (&channel.Resume{Frontier: as.Rest, Done: as.Done}).Marshal()}
 	if !as.Until.IsZero() {
-		d.LaneGen = uint64(schema.Micros(as.Until))
+		d.UntilUs = schema.Micros(as.Until)
 	}
 	v, err := schema.Encode(d)
 	if err != nil {

@@ -65,8 +65,8 @@ func depositIn(s Snapshot, id channel.ID, gen channel.Gen) (d deposit, err error
 		return d, err
 	}
 	d.raw, d.body, d.aside = signed.Raw, m.Body, m.Aside
-	if d.aside && m.LaneGen != 0 {
-		d.until = schema.Time(int64(m.LaneGen))
+	if m.UntilUs != 0 {
+		d.until = schema.Time(m.UntilUs)
 	}
 	if len(m.Rest) > 0 {
 		r, err := channel.ParseResume(m.Rest)
