@@ -108,13 +108,7 @@ func TestPolicyFromElsewhere(t *testing.T) {
 func TestPolicyThatIsNotThere(t *testing.T) {
 	for _, status := range []int{http.StatusNotFound, http.StatusGone} {
 		a := &admin{status: status}
-		srv := httptest.NewServer(a)
-		defer srv.Close()
-		set := defaults()
-		set.PolicyURL = srv.URL
-		p := limited(t, set)
-		s := newPolicies(p)
-		s.file = filepath.Join(t.TempDir(), "none.toml")
+		s, p, srv := askedOf(t, a)
 		now := time.Now()
 		for range 3 {
 			s.read(t.Context(), now)
@@ -132,18 +126,25 @@ func TestPolicyThatIsNotThere(t *testing.T) {
 	}
 }
 
+// askedOf is a peer whose only policy is at an admin's URL.
+func askedOf(t *testing.T, a http.Handler) (*policies, *program, *httptest.Server) {
+	t.Helper()
+	srv := httptest.NewServer(a)
+	t.Cleanup(srv.Close)
+	set := defaults()
+	set.PolicyURL = srv.URL
+	p := limited(t, set)
+	s := newPolicies(p)
+	s.file = filepath.Join(t.TempDir(), "none.toml")
+	return s, p, srv
+}
+
 // TestPolicyThatMakesNoSenseStaysTold: a version of a policy that makes no sense holds the peer, and failures after it do not say that an earlier version is in
 // force. An empty answer is no policy.
 func TestPolicyThatMakesNoSenseStaysTold(t *testing.T) {
 	for _, wrong := range []string{"down_kib = 60\n", "", " \n", "<!DOCTYPE html>", "\xff"} {
 		a := &admin{status: http.StatusOK, text: "down_kib_per_s = 90\n"}
-		srv := httptest.NewServer(a)
-		defer srv.Close()
-		set := defaults()
-		set.PolicyURL = srv.URL
-		p := limited(t, set)
-		s := newPolicies(p)
-		s.file = filepath.Join(t.TempDir(), "none.toml")
+		s, p, srv := askedOf(t, a)
 		now := time.Now()
 		look := func(after time.Duration) (limit.Force, string) {
 			now = now.Add(after)
@@ -178,7 +179,7 @@ func TestPolicyBehindALinkThatLeadsNowhere(t *testing.T) {
 	file, folder := filepath.Join(dir, "policy.toml"), filepath.Join(dir, "shoal")
 	for _, link := range []string{file, folder} {
 		if err := os.Symlink(filepath.Join(dir, "gone"), link); err != nil {
-			t.Skip(err)
+			t.Skipf("symbolic links cannot be made here: %v", err)
 		}
 	}
 	for _, at := range []string{file, filepath.Join(folder, "policy.toml")} {
@@ -441,13 +442,7 @@ func TestPolicyThatHangsHoldsNothingUp(t *testing.T) {
 // had holds while it is asked again.
 func TestPolicyAnswersInAnyOrder(t *testing.T) {
 	a := &admin{status: http.StatusOK, text: "down_kib_per_s = 90\n"}
-	srv := httptest.NewServer(a)
-	defer srv.Close()
-	set := defaults()
-	set.PolicyURL = srv.URL
-	p := limited(t, set)
-	s := newPolicies(p)
-	s.file = filepath.Join(t.TempDir(), "none.toml")
+	s, p, _ := askedOf(t, a)
 	var asking sync.WaitGroup
 	now := time.Now()
 	s.ask(t.Context(), &asking, now)
@@ -459,7 +454,7 @@ func TestPolicyAnswersInAnyOrder(t *testing.T) {
 	if f := p.limits.At(now); f.Paused != "" || f.DownKiBPerS.Value != 90 {
 		t.Errorf("asked again: %+v", f)
 	}
-	other := set
+	other := p.set
 	other.PolicyURL = ""
 	p.live.Store(&other)
 	s.due(now)

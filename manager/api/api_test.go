@@ -30,7 +30,8 @@ func (n *noFiles) Purge(context.Context, channel.Hosts) (int, error) { n.purged+
 func (n *noFiles) Recall(context.Context, channel.ID) error          { n.recalled++; return nil }
 func (n *noFiles) Forget(context.Context, channel.ID) error          { n.revoked++; return nil }
 
-func start(t *testing.T) (*Client, *noFiles) {
+// database is an empty one, which is closed in the end.
+func database(t *testing.T) *badgerdb.DB {
 	t.Helper()
 	cfg := badgerdb.Default(t.TempDir())
 	cfg.MinFree = 0
@@ -43,8 +44,13 @@ func start(t *testing.T) (*Client, *noFiles) {
 			t.Error(err)
 		}
 	})
+	return db
+}
+
+func start(t *testing.T) (*Client, *noFiles) {
+	t.Helper()
 	files := &noFiles{}
-	d, err := desk.Open(t.Context(), desk.Config{Store: db, Archive: files, Orders: []string{"bfs", "opic"}})
+	d, err := desk.Open(t.Context(), desk.Config{Store: database(t), Archive: files, Orders: []string{"bfs", "opic"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +171,7 @@ func TestDocumentMatchesRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	d, err := desk.Open(t.Context(), desk.Config{Store: db, Archive: &noFiles{}})
+	d, err := desk.Open(t.Context(), desk.Config{Store: database(t), Archive: &noFiles{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,18 +267,7 @@ func TestMisspeltAsks(t *testing.T) {
 // served is an interface before a database with one channel, and an archive that takes everything.
 func served(t *testing.T) http.Handler {
 	t.Helper()
-	cfg := badgerdb.Default(t.TempDir())
-	cfg.MinFree = 0
-	db, err := badgerdb.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	d, err := desk.Open(t.Context(), desk.Config{Store: db, Archive: &noFiles{}})
+	d, err := desk.Open(t.Context(), desk.Config{Store: database(t), Archive: &noFiles{}})
 	if err != nil {
 		t.Fatal(err)
 	}
