@@ -93,7 +93,7 @@ func (ro *roster) Pause(ctx context.Context, id channel.ID, paused bool) error {
 			answer = fmt.Errorf("%w: %d", channel.ErrUnknown, id)
 			return
 		}
-		if answer = ro.machine.Unmark(s); answer != nil {
+		if answer = errors.Join(ro.machine.Unmark(s), ro.wake(s)); answer != nil {
 			return
 		}
 		ro.sched.Edit(s, func(f *recrawl.Facts) {
@@ -102,7 +102,6 @@ func (ro *roster) Pause(ctx context.Context, id channel.ID, paused bool) error {
 				f.Flags |= recrawl.Paused
 			}
 		})
-		ro.machine.NotBefore(s, time.Time{})
 		ro.keep.setState(s, state, "")
 		ro.event(s, now, ro.keep.gen(s), word, "", "by an operator")
 	})

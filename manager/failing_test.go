@@ -101,6 +101,44 @@ func TestCrawlNowOfABlockedHost(t *testing.T) {
 	}
 }
 
+// The pause after a failed crawl outlives a restart, and so does that an operator ended one.
+func TestPauseOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var s *swarm
+	setup := func(c *manager.Config, sw *swarm) {
+		s = sw
+		s.fail = "https://dead.example"
+		c.Failing = manager.Failing{Pause: time.Hour, MaxPause: time.Hour, Limit: 100}
+	}
+	b := open(t, dir, setup)
+	ids := b.add(t, "https://dead.example", "https://well.example")
+	placed := func() int { s.mu.Lock(); defer s.mu.Unlock(); return s.placed[ids[0]] }
+	failed := func(n int) func() bool {
+		return func() bool { r, _, _ := b.row(ids[0]); return r.Failed == n }
+	}
+	restart := func() {
+		t.Helper()
+		b.stop()
+		b = open(t, dir, setup)
+		updates := b.m.Overview().Updates
+		until(t, "updates of the other one", func() bool { return b.m.Overview().Updates >= updates+3 })
+	}
+	until(t, "the first failure", failed(1))
+	restart()
+	if n := placed(); n != 0 {
+		t.Fatalf("it is handed out %d times within the pause", n)
+	}
+	if err := b.d.Pause(t.Context(), ids[0], true); err != nil {
+		t.Fatal(err)
+	}
+	restart()
+	if err := b.d.Pause(t.Context(), ids[0], false); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the crawl after the operator's word", failed(2))
+}
+
 // A channel whose very first crawl fails is tried again after the pause, not after its group's interval, of which nothing is known yet.
 func TestFirstFailureIsRetriedSoon(t *testing.T) {
 	t.Parallel()

@@ -94,6 +94,7 @@ func (k *keeper) edit(s recrawl.Slot) channel.Edit {
 	f := k.sched.Facts(s)
 	w := channel.Edit{ID: k.table.ID(s), Facts: f.AppendState(nil)}
 	if i, ok := k.held(s); ok {
+		i = i.Resting(k.machine.Until(s))
 		w.Gen, w.Lease = i.Gen, i.Append(nil)
 	}
 	if st, ok := k.states[s]; ok {

@@ -24,7 +24,7 @@ func (k *keeper) issue(s recrawl.Slot) (lease.Issue, error) {
 	if err != nil {
 		return lease.Issue{}, fmt.Errorf("read the lease of channel %d: %w", id, err)
 	}
-	i, err := parseIssue(raw)
+	i, _, err := parseIssue(raw)
 	if err != nil {
 		return i, fmt.Errorf("channel %d: %w", id, err)
 	}
@@ -32,13 +32,15 @@ func (k *keeper) issue(s recrawl.Slot) (lease.Issue, error) {
 	return i, nil
 }
 
-func parseIssue(raw []byte) (lease.Issue, error) {
+// parseIssue reads a channel's issue, and until when the channel is left alone.
+func parseIssue(raw []byte) (i lease.Issue, until time.Time, err error) {
 	if len(raw) == 0 {
-		return lease.Issue{}, nil
+		return i, until, nil
 	}
-	i, err := lease.ParseIssue(raw)
+	i, err = lease.ParseIssue(raw)
+	until = i.Wake()
 	i.Restore()
-	return i, err
+	return i, until, err
 }
 
 // held is a channel's issue if it is in memory.

@@ -28,7 +28,7 @@ func (ro *roster) add(now time.Time, r channel.Hot) error {
 		return nil
 	}
 	var f recrawl.Facts
-	issue, err := parseIssue(r.Lease)
+	issue, wait, err := parseIssue(r.Lease)
 	if err != nil {
 		return fmt.Errorf("channel %d: %w", r.ID, err)
 	}
@@ -60,7 +60,27 @@ func (ro *roster) add(now time.Time, r channel.Hot) error {
 	ro.table.Put(s, r.ID, r.Host)
 	ro.table.SetLinks(s, r.Links)
 	ro.machine.Restore(now, s, issue)
+	if wait.After(now) && r.State == channel.Active {
+		if most := now.Add(ro.cfg.Failing.MaxPause); wait.After(most) { // the clock was ahead when the crawl failed
+			wait = most
+		}
+		ro.machine.NotBefore(s, wait)
+	}
 	return nil
+}
+
+// wake has a channel wait no longer for that its last crawl failed.
+func (ro *roster) wake(s recrawl.Slot) error {
+	if ro.machine.Until(s).IsZero() {
+		return nil
+	}
+	ro.machine.NotBefore(s, time.Time{})
+	ro.keep.dirty[s] = struct{}{}
+	if _, held := ro.keep.held(s); held {
+		return nil
+	}
+	_, err := ro.keep.issue(s) // what is held is written
+	return err
 }
 
 const adoptBatch = 2000 // channels that the loop takes in between two looks at the calendar
@@ -120,7 +140,7 @@ func (ro *roster) Edited(ctx context.Context, before, after *channel.Channel) er
 			failed = ro.machine.Unmark(s)
 		}
 		delete(ro.keep.states, s) // overtaken
-		ro.machine.NotBefore(s, time.Time{})
+		failed = errors.Join(failed, ro.wake(s))
 		ro.sched.Edit(s, func(f *recrawl.Facts) {
 			f.Weight = f.Weighed() * Importance(&after.Settings) / Importance(&before.Settings)
 			f.Flags &^= recrawl.Paused | recrawl.Pinned

@@ -332,6 +332,26 @@ func (t *tasks) forget(key uint64) {
 	}
 }
 
+// readTask reads a task's file.
+func readTask(path string) (it queue.Item[task], err error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return it, err
+	}
+	if most := channel.MaxHeader + channel.MaxDelegation + 4096; len(b) > most {
+		return it, fmt.Errorf("%d bytes, at most %d", len(b), most)
+	}
+	s, err := channel.ParseSigned(b)
+	if err != nil {
+		return it, err
+	}
+	h, err := channel.ParseHeader(s.Raw)
+	if err != nil {
+		return it, err
+	}
+	return itemOf(s, h), nil
+}
+
 // reload takes up what an earlier run left, as the queue has room: claimed tasks go on, others if there is still time for them. The archive
 // has the last word.
 func (t *tasks) reload(now time.Time) {
@@ -346,25 +366,21 @@ func (t *tasks) reload(now time.Time) {
 		if _, err := hex.DecodeString(base); err != nil {
 			continue
 		}
-		keep := false
-		if b, err := os.ReadFile(path); err == nil && len(b) <= channel.MaxHeader+channel.MaxDelegation+4096 {
-			if s, err := channel.ParseSigned(b); err == nil {
-				if h, err := channel.ParseHeader(s.Raw); err == nil && (claimed || now.Before(h.Latest)) {
-					it := itemOf(s, h)
-					it.Value.Claimed = claimed
-					if claimed {
-						it.Latest = time.Time{}
-					}
-					keep = true
-					t.mu.Lock()
-					t.kept = append(t.kept, it)
-					t.mu.Unlock()
-				}
-			}
-		}
-		if !keep {
+		it, err := readTask(path)
+		if err != nil {
+			t.log.Warn("a task of an earlier run is damaged and dropped; the manager hands its channel out again", "file", path, "err", err)
 			os.Remove(path)
+			continue
 		}
+		if it.Value.Claimed = claimed; claimed {
+			it.Latest = time.Time{}
+		} else if !now.Before(it.Latest) {
+			os.Remove(path)
+			continue
+		}
+		t.mu.Lock()
+		t.kept = append(t.kept, it)
+		t.mu.Unlock()
 	}
 	t.mu.Lock()
 	t.admit(now)

@@ -3,6 +3,7 @@ package lease
 import (
 	"bytes"
 	"testing"
+	"time"
 	"unsafe"
 )
 
@@ -61,5 +62,33 @@ func BenchmarkHandingOut(b *testing.B) {
 		if i.Apply(epoch, f.Put(epoch, 7, c, t).Event, t)&Apply == 0 {
 			b.Fatal("report did not count")
 		}
+	}
+}
+
+// An idle channel's record can say until when it is left alone; one that is out keeps the time of its claim.
+func TestResting(t *testing.T) {
+	t.Parallel()
+	until := time.Unix(1_800_000_000, 5)
+	idle := Issue{Gen: 7, Done: 7}
+	b := idle.Resting(until)
+	got, err := ParseIssue(b.Append(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := got.Wake(); !w.Equal(until) || got != idle {
+		t.Errorf("woke at %v as %+v", w, got)
+	}
+	if w := got.Wake(); !w.IsZero() {
+		t.Errorf("woke again at %v", w)
+	}
+	var out Issue
+	if _, err := out.Next(until, until.Add(time.Hour), Terms{}); err != nil {
+		t.Fatal(err)
+	}
+	if r := out.Resting(until); r != out {
+		t.Errorf("what is out rests: %+v", r)
+	}
+	if w := out.Wake(); !w.IsZero() {
+		t.Errorf("what is out woke at %v", w)
 	}
 }

@@ -37,7 +37,7 @@ type Issue struct {
 	Live  channel.Gen // Leased: the generation that runs; may be below Gen
 	Done  channel.Gen // generation of the last report that was applied
 	seen  uint64      // Event.Seq of the last one applied
-	until int64       // Placing, Awaited: end of the claim wait; Pausing: of the pause. Kept while Leased
+	until int64       // Placing, Awaited: end of the claim wait; Pausing: of the pause. Kept while Leased. Idle: see Resting
 	Phase Phase
 	Tries uint8 // handings-out since the last report
 	last  Kind  // what the last handing-out came to; zero: its claim never came
@@ -261,11 +261,30 @@ func (i *Issue) Deadline() time.Time {
 	return time.Time{}
 }
 
-// Restore makes an Issue that was read after a start consistent: what was being placed may have been taken.
+// Restore makes an Issue that was read after a start consistent: what was being placed may have been taken. The time of Resting is gone;
+// who wants it calls Wake before.
 func (i *Issue) Restore() {
+	i.Wake()
 	if i.Phase == Placing {
 		i.Phase = Awaited
 	}
+}
+
+// Resting is an idle Issue with the time until when its owner leaves the channel alone, for the record only: Wake takes the time out again.
+// A zero time is none.
+func (i Issue) Resting(until time.Time) Issue {
+	if i.Phase == Idle && !until.IsZero() {
+		i.until = nanos(until)
+	}
+	return i
+}
+
+// Wake returns the time that Resting put into a record that was read; zero: none. The Issue is without it then.
+func (i *Issue) Wake() (until time.Time) {
+	if i.Phase == Idle {
+		until, i.until = moment(i.until), 0
+	}
+	return until
 }
 
 // Out reports whether a task may be with a peer.

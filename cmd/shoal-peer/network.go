@@ -71,6 +71,9 @@ func (p *program) newNetwork(m peer.Membership, index int) (*network, error) {
 	if n.usage, err = limit.OpenUsage(filepath.Join(m.Dir, "share.json"), time.Now); err != nil {
 		return nil, err
 	}
+	if err := n.usage.Damaged(); err != nil {
+		p.log.Warn("what was counted of a network is lost", "err", err)
+	}
 	n.usage.Begin(p.usage)
 	n.meter = p.meter.Part(n.usage)
 	n.part.Store(&part{weight: 1, of: 1, threads: p.now().Threads, queue: p.now().Queue, disk: int64(p.now().DiskMiB) << 20})

@@ -141,6 +141,9 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 	if p.usage, err = limit.OpenUsage(filepath.Join(p.set.Data, "usage.json"), time.Now); err != nil {
 		return err
 	}
+	if err := p.usage.Damaged(); err != nil {
+		p.log.Warn("what was counted is lost", "err", err)
+	}
 	if p.history, err = limit.OpenHistory(historyFile(p.set.Data), time.Now()); err != nil {
 		return err
 	}

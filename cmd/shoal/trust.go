@@ -119,7 +119,7 @@ func showTrust(out io.Writer, t *desk.Trust) error {
 	fmt.Fprintf(out, "rules      %s; a peer is suspended at a score of %.4g\n", mode, t.T)
 	fmt.Fprintf(out, "arbiter    %s\n", arbiter)
 	fmt.Fprintf(out, "audits     %s of each task, %d of a newcomer's, %s%% of pages beside, %s%% of a suspect's; newcomers have %s%% of tasks\n", plain.Count(t.PerTask, "page"), t.PerNew, plain.Number(100*t.Beside), plain.Number(100*t.SuspectShare), plain.Number(100*t.TrustRules.Newcomers))
-	fmt.Fprintf(out, "peers      %d established, %s, %s, %d suspended, %d banned\n", t.Established, plain.Count(t.Newcomers, "newcomer"), plain.Count(t.Suspects, "suspect"), t.Suspended, t.Banned)
+	fmt.Fprintf(out, "peers      %d established, %s, %s, %d suspended, %d banned; banned by an operator: %d\n", t.Established, plain.Count(t.Newcomers, "newcomer"), plain.Count(t.Suspects, "suspect"), t.Suspended, t.Banned, t.Barred)
 	fmt.Fprintf(out, "judged     %s of %d deliveries; %s asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
 		plain.Count(int(t.Pages), "page"), t.Deliveries, plain.Count(int(t.Asked), "page"), 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
 	fmt.Fprintf(out, "contested  %s; the arbiter fetched %d; %s; %s, %d in shadow\n", plain.Count(int(t.Contested), "page"), t.Arbitrated, plain.Count(int(t.Charges), "charge"), plain.Count(int(t.Suspensions), "suspension"), t.WouldSuspend)
@@ -136,11 +136,7 @@ func showTrusted(s streams, peers api.TrustPeers) error {
 	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "DELIVERER\tPEER\tSTANDING\tFORGING\tLAZINESS\tCHECKING\tTASKS\tVALID CHECKS\tLOST")
 	for _, p := range peers.Peers {
-		standing := p.Standing
-		if p.Suspect {
-			standing += ", suspect"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%.2f\t%.2f\t%d\t%d\t%d\n", p.Deliverer, plain.Printable(p.Peer), standing, p.Forging, p.Laziness, p.Checking, p.Tasks, p.Checks, p.Lost)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%.2f\t%.2f\t%.2f\t%d\t%d\t%d\n", p.Deliverer, plain.Printable(p.Peer), p.Stands(), p.Forging, p.Laziness, p.Checking, p.Tasks, p.Checks, p.Lost)
 	}
 	if peers.More > 0 {
 		fmt.Fprintf(s.err, "%d more are not listed.\n", peers.More)

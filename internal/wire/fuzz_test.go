@@ -3,6 +3,9 @@ package wire
 import (
 	"crypto/ed25519"
 	"errors"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,4 +120,16 @@ func FuzzHello(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A membership that a full disk left empty is called that, not one of another version.
+func TestEmptyMembershipIsCalledEmpty(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, fileKept), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadKept(dir); err == nil || !strings.Contains(err.Error(), "is empty") || !strings.Contains(err.Error(), "join again") {
+		t.Error(err)
+	}
 }

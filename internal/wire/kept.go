@@ -43,6 +43,9 @@ func (k Kept) Marshal() ([]byte, error) {
 
 // ParseKept reads what Marshal wrote. It checks form, not truth; New does that.
 func ParseKept(b []byte) (Kept, error) {
+	if len(b) == 0 {
+		return Kept{}, errors.New("wire: membership is empty; the disk was full, or the system crashed, when it was written")
+	}
 	if len(b) > maxKept {
 		return Kept{}, fmt.Errorf("wire: membership of %d bytes, at most %d", len(b), maxKept)
 	}

@@ -29,6 +29,8 @@ type Trust struct {
 	Suspended   int `json:"peers_suspended"`
 	Banned      int `json:"peers_banned"`
 	Suspects    int `json:"peers_suspect"`
+	// Peers and accounts that an operator has banned, whatever was delivered.
+	Barred int `json:"banned_by_operator"`
 	// Sums since the manager's start.
 	Deliveries   int64   `json:"deliveries"`
 	Pages        int64   `json:"pages_judged"`
@@ -117,6 +119,7 @@ type PeerTrust struct {
 	Account   string  `json:"account,omitempty"`
 	Standing  string  `json:"standing"`
 	Suspect   bool    `json:"suspect"`
+	Barred    bool    `json:"banned_by_operator,omitempty"` // whatever it delivered
 	Forging   float64 `json:"score_forging"`
 	Laziness  float64 `json:"score_laziness"`
 	Checking  float64 `json:"score_checking"`
@@ -126,6 +129,18 @@ type PeerTrust struct {
 	Pardons   int     `json:"pardons"`
 	// Others are the suspended and banned peers of its account: while there are any, it gets no tasks. Only what is told of one peer has them.
 	Others []string `json:"others_of_account,omitempty"`
+}
+
+// Stands says in words where a peer stands.
+func (p *PeerTrust) Stands() string {
+	s := p.Standing
+	if p.Suspect {
+		s += ", suspect"
+	}
+	if p.Barred {
+		s += ", banned by an operator"
+	}
+	return s
 }
 
 // Pardoned is a peer that was pardoned.
@@ -244,6 +259,15 @@ func (c Court) Rules(ctx context.Context) (Trust, error) {
 func (c Court) trust(ctx context.Context, i *manager.TrustInfo) (Trust, error) {
 	t := trustOf(i)
 	t.DoubtedMore = i.InDoubt - len(i.Doubts)
+	refused, err := c.d.Refused(ctx)
+	if err != nil {
+		return t, err
+	}
+	for _, r := range refused {
+		if r.Deliverer == "" {
+			t.Barred++
+		}
+	}
 	for _, d := range i.Doubts {
 		ch, err := c.d.store.Channel(ctx, d.Channel)
 		if errors.Is(err, channel.ErrUnknown) || ch.State == channel.Removed {
@@ -322,9 +346,17 @@ func (c Court) Peers(ctx context.Context) (out []PeerTrust, more int, err error)
 	all, err := c.d.m.TrustPeers(ctx)
 	out = []PeerTrust{}
 	for i := range all[:min(len(all), maxTrusted)] {
-		out = append(out, peerTrustOf(&all[i]))
+		out = append(out, c.peerTrust(&all[i]))
 	}
 	return out, len(all) - len(out), err
+}
+
+// peerTrust adds to what the manager knows of a peer that an operator has banned it.
+func (c Court) peerTrust(p *manager.PeerTrust) PeerTrust {
+	out := peerTrustOf(p)
+	banned := bannedBy(c.d.cfg.Members)
+	out.Barred = p.Standing < trust.Suspended && (slices.Contains(banned, p.ID) || p.Account != "" && slices.Contains(banned, p.Account))
+	return out
 }
 
 func peerTrustOf(p *manager.PeerTrust) PeerTrust {
@@ -348,7 +380,7 @@ func (c Court) Evidence(ctx context.Context, peer string) (PeerEvidence, error) 
 	if err != nil {
 		return PeerEvidence{}, err
 	}
-	out := PeerEvidence{PeerTrust: peerTrustOf(&p), Cases: []Case{}}
+	out := PeerEvidence{PeerTrust: c.peerTrust(&p), Cases: []Case{}}
 	for i := range cases {
 		out.Cases = append(out.Cases, caseOf(&cases[i]))
 	}

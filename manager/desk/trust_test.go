@@ -35,3 +35,17 @@ func TestPardonedSays(t *testing.T) {
 		}
 	}
 }
+
+// A peer that an operator has banned is not shown as if nothing were against it.
+func TestStandsSaysWhoBanned(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]PeerTrust{
+		"established":                              {Standing: "established"},
+		"established, banned by an operator":       {Standing: "established", Barred: true},
+		"newcomer, suspect, banned by an operator": {Standing: "newcomer", Suspect: true, Barred: true},
+	} {
+		if got := p.Stands(); got != want {
+			t.Errorf("%+v stands as %q, want %q", p, got, want)
+		}
+	}
+}

@@ -221,7 +221,7 @@ func (m *Machine) StandOff(now time.Time, s recrawl.Slot) (until time.Time, ok b
 	return until, until.After(m.hosts[m.channels.Host(s)].next)
 }
 
-// NotBefore has a channel not handed out until then; a time that has passed lifts it. It is forgotten at a restart.
+// NotBefore has a channel not handed out until then; a time that has passed lifts it. The caller keeps it over a restart, see Until.
 func (m *Machine) NotBefore(s recrawl.Slot, until time.Time) {
 	if until.IsZero() {
 		delete(m.notBefore, s)

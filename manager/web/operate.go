@@ -40,6 +40,10 @@ var said = map[string]string{
 	"block":   "Nothing more is crawled there. Peers that are at it are told to stop.",
 	"unblock": "It may be crawled again.", "remove": "The channel is forgotten. Its pages stay in the archive.", "strategy": "The strategy is in force, and kept over a restart.",
 	"purge": "What it delivered is being taken back. The channels that it was of are crawled next.", "ban": "It is refused from now on, and what it had claimed is handed out again.", "unban": "It may join again.",
+	"uphold":  "The suspension is final: it is banned, and what it alone has seen stays withdrawn.",
+	"pardon":  "It is pardoned: what was withdrawn and not purged comes back, and it may work again once no other peer of its account is suspended or banned.",
+	"rollout": "The version is being rolled out. How many peers run it shows below.",
+	"stop":    "The roll-out has stopped: no further peer is told of the version.",
 }
 
 // operate does what the token's holder asks, and goes back to where it was asked, or says what is wrong.
@@ -68,7 +72,11 @@ func (s *server) operate(word string, next func(http.ResponseWriter, *http.Reque
 			return
 		}
 		if word != "" {
-			at += "?done=" + word
+			sep := "?"
+			if strings.Contains(at, sep) {
+				sep = "&"
+			}
+			at += sep + "done=" + word
 		}
 		http.Redirect(w, r, at, http.StatusSeeOther)
 	}

@@ -19,8 +19,8 @@ func (s *server) releaseRoutes(mux *http.ServeMux) {
 		return
 	}
 	mux.HandleFunc("GET /releases", s.view(s.releasesPage))
-	mux.HandleFunc("POST /releases/rollout", s.operate("", s.rollout))
-	mux.HandleFunc("POST /releases/stop", s.operate("", s.stopRollout))
+	mux.HandleFunc("POST /releases/rollout", s.operate("rollout", s.rollout))
+	mux.HandleFunc("POST /releases/stop", s.operate("stop", s.stopRollout))
 }
 
 func (s *server) releasesPage(w http.ResponseWriter, r *http.Request) {

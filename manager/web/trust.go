@@ -27,8 +27,8 @@ func (s *server) trustRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /trust", s.view(s.trustPage))
 	mux.HandleFunc("GET /trust/peer", s.view(s.trustPeerPage))
 	mux.HandleFunc("GET /trust/case", s.view(s.casePage))
-	mux.HandleFunc("POST /trust/uphold", s.operate("", s.uphold))
-	mux.HandleFunc("POST /trust/pardon", s.operate("", s.pardon))
+	mux.HandleFunc("POST /trust/uphold", s.operate("uphold", s.uphold))
+	mux.HandleFunc("POST /trust/pardon", s.operate("pardon", s.pardon))
 }
 
 // stampOf is a moment as the pages show one that evidence is about.

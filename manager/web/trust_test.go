@@ -16,7 +16,7 @@ import (
 type court struct{ upheld, pardoned string }
 
 func (c *court) Rules(context.Context) (desk.Trust, error) {
-	return desk.Trust{Says: []string{"Scores run in <i>shadow</i>."}, Pages: 12345, TrustRules: desk.TrustRules{T: 18}, Watched: 1,
+	return desk.Trust{Says: []string{"Scores run in <i>shadow</i>."}, Pages: 12345, TrustRules: desk.TrustRules{T: 18}, Watched: 1, Barred: 3,
 		Doubted: []desk.DoubtedChannel{{ID: 77, Host: "https://a.<i>example", Doubt: desk.Doubt{Watched: time.Unix(1e9, 0), Others: 3}}}, DoubtedMore: 8}, nil
 }
 
@@ -60,7 +60,7 @@ func TestTrustPages(t *testing.T) {
 	s := httptest.NewServer(h)
 	defer s.Close()
 	for path, want := range map[string][]string{
-		"/trust":                          {"&lt;i&gt;shadow", "12\u202f345 pages", "d-0123456789ab", "19.25", "4\u202f321 more", "suspended", "1 on watch", `<a href="/channel/77">https://a.&lt;i&gt;example</a>`, "2001-09-09", ">8 more"},
+		"/trust":                          {"&lt;i&gt;shadow", "12\u202f345 pages", "d-0123456789ab", "19.25", "4\u202f321 more", "suspended", "1 on watch", "0 banned, and 3 <a", `<a href="/channel/77">https://a.&lt;i&gt;example</a>`, "2001-09-09", ">8 more"},
 		"/trust/peer?peer=d-0123456789ab": {"https://a.example/&lt;b&gt;", "4.50", "Another peer &lt;b&gt;saw", "/trust/peer?peer=d-00000000000a", "It was &lt;b&gt;so", "/trust/case?number=00ff", "Uphold", "Pardon"},
 		"/trust/case?number=00ff":         {"&lt;script&gt;alert(1)", "the truth", "the manager itself", "delivered", "checked"},
 		"/trust/peer?peer=someone":        {"no such peer"},
@@ -83,7 +83,7 @@ func TestTrustPages(t *testing.T) {
 	if _, page := ask(t, "GET", s.URL+"/trust/peer?peer=d-0123456789ab", nil); strings.Contains(page, "Uphold") {
 		t.Error("who may not operate is shown how to")
 	}
-	for _, path := range []string{"/trust/uphold", "/trust/pardon"} {
+	for path, says := range map[string]string{"/trust/uphold": "The suspension is final", "/trust/pardon": "It is pardoned"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, strings.NewReader("peer=d-0123456789ab"))
 		if err != nil {
 			t.Fatal(err)
@@ -95,8 +95,12 @@ func TestTrustPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if resp.StatusCode != http.StatusSeeOther || resp.Header.Get("Location") != "/trust/peer?peer=d-0123456789ab" {
-			t.Errorf("%s: %s to %s", path, resp.Status, resp.Header.Get("Location"))
+		to := resp.Header.Get("Location")
+		if resp.StatusCode != http.StatusSeeOther || !strings.HasPrefix(to, "/trust/peer?peer=d-0123456789ab") {
+			t.Errorf("%s: %s to %s", path, resp.Status, to)
+		}
+		if _, page := ask(t, "GET", s.URL+to, token); !strings.Contains(page, says) || !strings.Contains(page, "d-0123456789ab") {
+			t.Errorf("%s: the page after it does not say %q:\n%s", path, says, page)
 		}
 	}
 	if c.upheld != "d-0123456789ab" || c.pardoned != "d-0123456789ab" {

@@ -41,8 +41,9 @@ type Done struct {
 // anew. Each computer draws the day on which its month begins, so that not all volunteers' budgets begin on the same
 // day. Usage is safe for concurrent use.
 type Usage struct {
-	path string
-	now  func() time.Time
+	path    string
+	now     func() time.Time
+	damaged error
 
 	mu      sync.Mutex
 	u       used
@@ -65,7 +66,7 @@ type used struct {
 	Since     time.Time `json:"since,omitzero"`
 }
 
-// OpenUsage reads the file, or starts counting if it does not exist.
+// OpenUsage reads the file, or starts counting if it does not exist or is damaged.
 func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 	u := &Usage{path: path, now: now}
 	b, err := os.ReadFile(path)
@@ -74,8 +75,14 @@ func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 	case err != nil:
 		return nil, fmt.Errorf("limit: usage: %w", err)
 	default:
-		if err := json.Unmarshal(b, &u.u); err != nil { // a system crash left it half written: start counting anew
+		if err := json.Unmarshal(b, &u.u); err != nil { // a system crash left it half written
 			u.u = used{}
+			aside := path + ".damaged"
+			u.damaged = fmt.Errorf("%s is damaged (%w), so that what was fetched this month is not known and its budget begins anew; the file is kept as %s",
+				path, err, aside)
+			if err := os.Rename(path, aside); err != nil {
+				return nil, fmt.Errorf("limit: usage: %w", err)
+			}
 		}
 	}
 	u.u.InDay, u.u.InMon = max(u.u.InDay, 0), max(u.u.InMon, 0)
@@ -87,6 +94,9 @@ func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 	}
 	return u, u.Save()
 }
+
+// Damaged says that the file could not be read and what follows; nil: it could, or there was none.
+func (u *Usage) Damaged() error { return u.damaged }
 
 // Begin has the months begin on the same day as another's. What was counted stays counted: the month of now goes by another name only.
 func (u *Usage) Begin(as *Usage) {

@@ -1,7 +1,9 @@
 package limit
 
 import (
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -46,4 +48,28 @@ func opened(t *testing.T, path string, begins int, now func() time.Time) *Usage 
 	u.u.Month = ""
 	u.u.turn(now())
 	return u
+}
+
+// A count that a crash has damaged begins anew and says so; the damaged file is kept.
+func TestDamagedUsageIsTold(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", `{"month_begins":3,"day_by`, "\x00\x00\x00\x00"} {
+		path := filepath.Join(t.TempDir(), "usage.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		u, err := OpenUsage(path, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Damaged(); err == nil || !strings.Contains(err.Error(), path+".damaged") {
+			t.Errorf("%q: %v", text, err)
+		}
+		if b, err := os.ReadFile(path + ".damaged"); err != nil || string(b) != text {
+			t.Errorf("%q is kept as %q, %v", text, b, err)
+		}
+		if u, err = OpenUsage(path, time.Now); err != nil || u.Damaged() != nil {
+			t.Errorf("the next start: %v, %v", err, u.Damaged())
+		}
+	}
 }
