@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"shoal/channel"
@@ -79,6 +80,10 @@ func (l *Ledger) ReadFeed(ctx context.Context, feed byte, cursor string, limit i
 		return "", err
 	}
 	limit = min(max(limit, 1), MaxFeed)
+	settled := uint64(math.MaxUint64)
+	if s, ok := l.store.(Settler); ok && feed == schema.Changes { // who reads these keeps cursors elsewhere; the manager keeps its own in the same database
+		settled = s.Settled(ctx)
+	}
 	err = l.store.View(func(s Snapshot) error {
 		var trimmed pb.Progress
 		if _, err := Get(s, schema.TrimKey(feed), &trimmed); err != nil {
@@ -88,6 +93,9 @@ func (l *Ledger) ReadFeed(ctx context.Context, feed byte, cursor string, limit i
 			return ErrTrimmed
 		}
 		return s.Scan([]byte{feed}, schema.Key(feed, seq+1), true, func(key, value []byte) (bool, error) {
+			if schema.Number(key, 0) >= settled {
+				return false, nil
+			}
 			seq = schema.Number(key, 0)
 			m := new(pb.Entry)
 			if err := schema.Decode(value, m); err != nil {

@@ -198,6 +198,13 @@ func (s *Store) Head() ledger.Head {
 	}}
 }
 
+// Next is the number that the next entry of a feed gets.
+func (s *Store) Next() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.head.NextSeq
+}
+
 // use runs f while the database stays open.
 func (s *Store) use(f func() error) error {
 	if err := s.begin(); err != nil {

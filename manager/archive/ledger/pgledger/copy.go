@@ -249,6 +249,7 @@ func (s *Store) apply(others []badgerledger.Logged, own *badgerledger.Logged) (s
 	s.at = badgerledger.Position{Seq: end.Seq, Key: end.Key}
 	if own != nil {
 		said = refused[len(others)]
+		s.settled.raise(s.copied.Next()) // it was answered, and so is all before it
 	}
 	return said, nil
 }

@@ -1,6 +1,7 @@
 package pgledger
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -84,4 +85,55 @@ func TestOtherHistory(t *testing.T) {
 	again := open(t, cfg)
 	must(t, again, 3, 3)
 	holds(t, again, 3)
+}
+
+// TestFeedTellsWhatCannotBeLost has a writer cut off while its commit waits for the standby: others read the entry, which a failover loses. A feed does not tell
+// it before the standby has it, so that no cursor goes beyond what is left.
+func TestFeedTellsWhatCannotBeLost(t *testing.T) {
+	a, b, cfg := failing(t)
+	writer, reader := open(t, beside(t, cfg, "writer")), open(t, beside(t, cfg, "reader"))
+	must(t, writer, 1, 1)
+	seen := func() uint64 {
+		t.Helper()
+		if err := reader.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return reader.copied.Next()
+	}
+	first := seen()
+	if got := reader.Settled(t.Context()); got != first {
+		t.Errorf("settled before %d, read before %d", got, first)
+	}
+	b.Pause()
+	done := make(chan error, 1)
+	go func() { done <- commit(writer, step(2)) }()
+	waits(t, a)
+	if _, err := a.Ask(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query ILIKE '%commit%'"); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); seen() == first; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the reader does not see the commit that was cut off: the test tests nothing")
+		}
+	}
+	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if got := reader.Settled(short); got != first {
+		t.Errorf("settled before %d while the standby has only what is before %d", got, first)
+	}
+	b.Resume()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	last := seen()
+	if got := reader.Settled(t.Context()); got != last || last <= first {
+		t.Errorf("settled before %d, want %d, above %d", got, last, first)
+	}
+	a.Kill()
+	if err := b.Promote(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := open(t, elsewhere(t, cfg)).copied.Next(); got < last {
+		t.Errorf("after the failover the feed goes to %d, and %d was told", got, last)
+	}
 }

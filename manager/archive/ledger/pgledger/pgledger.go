@@ -99,6 +99,8 @@ type Store struct {
 	life    context.Context       // ends when the store is about to be closed
 	endLife context.CancelFunc
 
+	settled settled
+
 	unfollow func() // ends what follows the log; nil: nothing does
 }
 
