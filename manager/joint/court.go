@@ -71,13 +71,13 @@ func (a peersAsked) part(all []manager.PeerTrust) []manager.PeerTrust {
 }
 
 // peersOf are all peers as another manager sees them, part by part. What it told before it stopped answering counts.
-func peersOf(ctx context.Context, c *Config, other string) (out []manager.PeerTrust) {
+func peersOf(ctx context.Context, c *Config, other string) (out []manager.PeerTrust, err error) {
 	of := peersAsked{Most: mostPeers}
 	for {
 		part, err := peers.ask(ctx, c, other, of)
 		out = append(out, part...)
 		if err != nil || len(part) != of.Most || part[len(part)-1].Peer <= of.After {
-			return out
+			return out, err
 		}
 		of.After = part[len(part)-1].Peer
 	}
@@ -126,22 +126,30 @@ func addTrust(o, x *manager.TrustInfo) {
 
 // TrustPeers implements desk.Running: each peer as the manager sees it that holds most against it, with what all have seen of it.
 func (r *Running) TrustPeers(ctx context.Context) ([]manager.PeerTrust, error) {
+	out, _, err := r.trustPeers(ctx)
+	return out, err
+}
+
+// trustPeers tells also which managers did not answer.
+func (r *Running) trustPeers(ctx context.Context) (out []manager.PeerTrust, missing []string, err error) {
 	own, err := r.cfg.Own.TrustPeers(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	others := r.cfg.Others()
-	all := make([][]manager.PeerTrust, 1+len(others))
-	all[0] = own
+	all := make([]said[[]manager.PeerTrust], 1+len(others))
+	all[0].value = own
 	var wg sync.WaitGroup
 	for i, o := range others {
-		wg.Go(func() { all[i+1] = peersOf(ctx, &r.cfg, o.Peer) })
+		wg.Go(func() {
+			all[i+1].by = o
+			all[i+1].value, all[i+1].err = peersOf(ctx, &r.cfg, o.Peer)
+		})
 	}
 	wg.Wait()
-	var out []manager.PeerTrust
 	at := map[trust.Peer]int{}
 	for _, seen := range all {
-		for _, p := range seen {
+		for _, p := range seen.value {
 			i, known := at[p.Peer]
 			if !known {
 				at[p.Peer] = len(out)
@@ -154,7 +162,7 @@ func (r *Running) TrustPeers(ctx context.Context) ([]manager.PeerTrust, error) {
 	slices.SortStableFunc(out, func(a, b manager.PeerTrust) int {
 		return cmp.Compare(slices.Max(b.Scores[:]), slices.Max(a.Scores[:]))
 	})
-	return out, nil
+	return out, silent(all), nil
 }
 
 // both is a peer as two managers see it.
@@ -187,7 +195,7 @@ func (r *Running) Evidence(ctx context.Context, peer string) (manager.PeerTrust,
 		return manager.PeerTrust{}, nil, failed
 	}
 	var err error
-	out.Peer.Others, err = r.othersOf(ctx, peer)
+	out.Peer.Others, _, err = r.othersOf(ctx, peer)
 	return out.Peer, out.Cases, err
 }
 
@@ -198,24 +206,28 @@ func (r *Running) Uphold(ctx context.Context, peer string) (manager.PeerTrust, e
 
 // Pardon implements desk.Running, likewise. A manager that has suspended a peer need not know of another one of the account that another manager has suspended.
 func (r *Running) Pardon(ctx context.Context, peer string, _ ...trust.Peer) (manager.PeerTrust, error) {
-	others, err := r.othersOf(ctx, peer)
+	others, missing, err := r.othersOf(ctx, peer)
 	if err != nil {
 		return manager.PeerTrust{}, err
+	}
+	if len(missing) > 0 { // the account would be admitted whatever they hold against it
+		return manager.PeerTrust{}, fmt.Errorf("%w: nothing is done, as it is not known whether the manager on %s has suspended other peers of the account: ask again when that answers; shoal managers lists who is there", ErrPart, strings.Join(missing, ", "))
 	}
 	out, err := decided(pardon.all(ctx, &r.cfg, pardonAsked{peer, others}))
 	out.Others = others
 	return out, err
 }
 
-// othersOf are the suspended and banned peers of a peer's account at all managers, without itself. The peer is named by its id or its number.
-func (r *Running) othersOf(ctx context.Context, peer string) (others []trust.Peer, err error) {
-	all, err := r.TrustPeers(ctx)
+// othersOf are the suspended and banned peers of a peer's account at all managers that answer, without itself, and the machines of those that do not. The peer is
+// named by its id or its number.
+func (r *Running) othersOf(ctx context.Context, peer string) (others []trust.Peer, missing []string, err error) {
+	all, missing, err := r.trustPeers(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	at := slices.IndexFunc(all, func(p manager.PeerTrust) bool { return p.ID == peer || archive.DelivererName(uint64(p.Peer)) == peer })
 	if at < 0 {
-		return nil, nil
+		return nil, missing, nil
 	}
 	for i, p := range all {
 		if i != at && p.Info.Account == all[at].Info.Account && p.Standing >= trust.Suspended {
@@ -223,7 +235,7 @@ func (r *Running) othersOf(ctx context.Context, peer string) (others []trust.Pee
 		}
 	}
 	slices.Sort(others)
-	return others, nil
+	return others, missing, nil
 }
 
 // decided is what came of a decision about a peer. Managers that hold nothing against it refuse; one that did not answer must be asked again: those that have decided

@@ -1,6 +1,7 @@
 package joint
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,7 +134,7 @@ func TestPardonKnowsAllManagers(t *testing.T) {
 		t.Errorf("a pardon names the others %v, to its manager %v, %v; want %v", p.Others, here, err, want)
 	}
 	want = []trust.Peer{1}
-	if others, err := own.othersOf(t.Context(), archive.DelivererName(2)); err != nil || !slices.Equal(others, want) {
+	if others, _, err := own.othersOf(t.Context(), archive.DelivererName(2)); err != nil || !slices.Equal(others, want) {
 		t.Errorf("by its number a peer has the others %v, %v; want %v", others, err, want)
 	}
 	if p, err := own.Pardon(t.Context(), "second"); err != nil || !slices.Equal(p.Others, want) || !slices.Equal(there, want) {
@@ -155,6 +156,16 @@ func (d deciding) Pardon(context.Context, string, ...trust.Peer) (manager.PeerTr
 	return manager.PeerTrust{ID: "peer", Info: trust.Info{Peer: 1, Standing: trust.Established}}, nil
 }
 
+// TestPardonWaitsForAllManagers has a manager give no answer to anything: that may have suspended another peer of the account, so nothing is done.
+func TestPardonWaitsForAllManagers(t *testing.T) {
+	here := true
+	own := New(Config{Own: deciding{holds: &here}, Me: "own", Others: func() []Other { return []Other{{Peer: "other", Machine: "b"}} },
+		Ask: func(context.Context, string, []byte) ([]byte, error) { return nil, context.DeadlineExceeded }})
+	if _, err := own.Pardon(t.Context(), "peer"); !errors.Is(err, ErrPart) || !strings.Contains(err.Error(), "on b") || !strings.Contains(err.Error(), "nothing is done") || !here {
+		t.Errorf("with a silent manager: %v; held here still: %v", err, here)
+	}
+}
+
 // TestPardonIsFinishedByAskingAgain has a manager give no answer when a peer is pardoned: the operator is told where that is done and where not, and asking again when it
 // answers does the rest.
 func TestPardonIsFinishedByAskingAgain(t *testing.T) {
@@ -164,7 +175,7 @@ func TestPardonIsFinishedByAskingAgain(t *testing.T) {
 			other := New(Config{Own: deciding{holds: &there}, Me: "other"})
 			own := New(Config{Own: deciding{holds: &here}, Me: "own", Others: func() []Other { return []Other{{Peer: "other", Machine: "b"}} },
 				Ask: func(ctx context.Context, _ string, req []byte) ([]byte, error) {
-					if silent {
+					if silent && bytes.Contains(req, []byte(`"pardon"`)) {
 						return nil, context.DeadlineExceeded
 					}
 					return other.Answer(ctx, req)
