@@ -128,6 +128,29 @@ func TestBanOfANameThatCannotBeShown(t *testing.T) {
 	}
 }
 
+// A ban of a misspelt name would let the one that is meant go on, so only names of which something is known are taken without more.
+func TestBanOfAMisspeltName(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), nil)
+	b.add(t, "https://a.example")
+	b.m.Deed("liar", "invite-17", conduct.Forged, 40)
+	until(t, "an update, and the suspect", func() bool { o := b.m.Overview(); return o.Updates > 0 && o.AllSuspects == 1 })
+	live, _ := b.m.Peers()
+	if len(live) == 0 {
+		t.Fatal("no peer is live")
+	}
+	for _, name := range []string{string(live[0].ID), live[0].Account, "liar", "invite-17"} {
+		if err := b.d.KnownMember(t.Context(), name); name != "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range []string{"lair", "invite-71", string(live[0].ID)[1:], ""} {
+		if err := b.d.KnownMember(t.Context(), name); !errors.Is(err, manager.ErrAsk) || !strings.Contains(err.Error(), "--unknown") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
 // A purge from the page is counted before, done by the archive itself, and its channels are crawled next.
 func TestPurgeFromTheDesk(t *testing.T) {
 	t.Parallel()

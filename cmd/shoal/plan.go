@@ -8,10 +8,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"sync"
 	"time"
 
+	"shoal/internal/datafile"
 	"shoal/internal/plan"
 	"shoal/manager/api"
 	"shoal/manager/desk"
@@ -31,7 +31,7 @@ type planCmd struct {
 func (c *planCmd) Run(ctx context.Context, s streams) (err error) {
 	c.Command.JSON = c.target.JSON
 	if c.Pages != "" {
-		f, err := os.Open(c.Pages)
+		f, err := datafile.Open(c.Pages)
 		if err != nil {
 			return fmt.Errorf("plan: %w", err)
 		}

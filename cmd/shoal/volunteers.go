@@ -126,11 +126,12 @@ func (c *peerInviteCmd) Run(ctx context.Context, s streams) error {
 
 type peerBanCmd struct {
 	target
-	Peer string `arg:"" help:"Peer id or account."`
+	Peer    string `arg:"" help:"Peer id or account."`
+	Unknown bool   `help:"Also if no peer or account of that name is known."`
 }
 
 func (c *peerBanCmd) Run(ctx context.Context, s streams) error {
-	return ban(ctx, &c.target, s, c.Peer, true, "is refused from now on; its connections are closed, and what it had claimed is handed out again")
+	return ban(ctx, &c.target, s, api.Ban{Peer: c.Peer, Banned: true, Unknown: c.Unknown}, "is refused from now on; its connections are closed, and what it had claimed is handed out again")
 }
 
 type peerUnbanCmd struct {
@@ -139,27 +140,15 @@ type peerUnbanCmd struct {
 }
 
 func (c *peerUnbanCmd) Run(ctx context.Context, s streams) error {
-	return ban(ctx, &c.target, s, c.Peer, false, "may join again")
+	return ban(ctx, &c.target, s, api.Ban{Peer: c.Peer}, "may join again")
 }
 
-func ban(ctx context.Context, t *target, s streams, peer string, banned bool, done string) error {
+func ban(ctx context.Context, t *target, s streams, ask api.Ban, done string) error {
 	return t.with(ctx, true, func(a *api.Client) error {
-		if err := a.Do(ctx, http.MethodPost, "/peers/ban", nil, api.Ban{Peer: peer, Banned: banned}, nil); err != nil {
+		if err := a.Do(ctx, http.MethodPost, "/peers/ban", nil, ask, nil); err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(s.out, plain.Printable(peer), done); err != nil || !banned {
-			return err
-		}
-		var peers []desk.Peer
-		if err := a.Quiet().Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
-			return err
-		}
-		for _, p := range peers {
-			if p.ID == peer || p.Account == peer {
-				return nil
-			}
-		}
-		_, err := fmt.Fprintf(s.err, "No member of that name is known now. If it is misspelt: shoal peer unban %s\n", plain.Printable(peer))
+		_, err := fmt.Fprintln(s.out, plain.Printable(ask.Peer), done)
 		return err
 	})
 }

@@ -24,7 +24,7 @@ var ErrFlags = errors.New("plan: unusable flags")
 
 // Command holds the flags that both sources share.
 type Command struct {
-	Capacity  float64 `help:"Capacity to plan with: busy threads, or with --pages crawls in the interval. Default: what the database shows of the last day, or of the one before the newest update; with --pages one crawl a page." placeholder:"X"`
+	Capacity  float64 `help:"Capacity to plan with: busy threads, or with --pages crawls in the interval. Default: what the database shows of the last day, or of the one before the newest update; with --pages one crawl a page. So it is with 0." placeholder:"X"`
 	Freshness float64 `help:"Also say what this freshness, from 0 to 1, would need." placeholder:"F"`
 	Threads   int     `help:"Threads of a crawler, to tell how many of them a freshness needs." default:"5" placeholder:"N"`
 	Rows      int     `help:"Lines of the timetable to print." default:"10"`
@@ -84,7 +84,8 @@ type Report struct {
 	Unit     string         `json:"unit"` // of capacity
 	Time     string         `json:"time_unit"`
 	TickS    float64        `json:"tick_s,omitempty"` // seconds of this unit; 0: the file's unit is not known
-	Interval string         `json:"interval"`         // of crawls and changes
+	Interval string         `json:"-"`                // of crawls and changes, in words
+	Seconds  float64        `json:"interval_s,omitempty"`
 	Channels int            `json:"channels"`
 	Models   map[string]int `json:"models"` // channels by update model: a clearly likelier one than Poisson's by their own histories
 	Unfitted int            `json:"models_not_looked_for,omitempty"`
@@ -120,7 +121,10 @@ var factors = []float64{.25, .5, .75, 1, 1.5, 2, 3, 4}
 // Run plans.
 func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) error {
 	if c.Freshness < 0 || c.Freshness >= 1 || math.IsNaN(c.Freshness) || c.Capacity < 0 || math.IsNaN(c.Capacity) || math.IsInf(c.Capacity, 0) {
-		return fmt.Errorf("%w: freshness %g, capacity %g; want a freshness of 0 to less than 1 and a capacity above 0", ErrFlags, c.Freshness, c.Capacity)
+		return fmt.Errorf("%w: freshness %g, capacity %g; want a freshness of 0 to less than 1, and a capacity above 0, or 0 for what is usual", ErrFlags, c.Freshness, c.Capacity)
+	}
+	if c.Rows < 0 || c.Threads < 0 {
+		return fmt.Errorf("%w: --rows %d, --threads %d: want 0 or more", ErrFlags, c.Rows, c.Threads)
 	}
 	if src.Len() == 0 {
 		return fmt.Errorf("%w: there are no channels to plan for", ErrFlags)
@@ -135,7 +139,7 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 	r.Unit, r.Time = src.Unit()
 	r.Interval = src.Interval()
 	if c, ok := src.(*Channels); ok {
-		r.TickS = c.TickS
+		r.TickS, r.Seconds = c.TickS, float64(c.every())*c.TickS
 	}
 	r.Unfitted = src.Unfitted()
 	few := sampled(src)
@@ -173,7 +177,7 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 		}
 		fmt.Fprintf(errw, "%d crawls written to %s\n", len(entries), c.Schedule)
 	}
-	r.Entries = entries[:min(len(entries), max(c.Rows, 0))]
+	r.Entries = entries[:min(len(entries), c.Rows)]
 	if c.Plot != "" {
 		changes, crawls, err := src.Frequencies(ctx, c.Capacity)
 		if err != nil {

@@ -145,7 +145,7 @@ func TestPhases(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	for _, c := range []Command{{Freshness: 1}, {Capacity: math.NaN()}} {
+	for _, c := range []Command{{Freshness: 1}, {Capacity: math.NaN()}, {Rows: -1}, {Threads: -1}} {
 		if err := c.Run(context.Background(), channels(3), io.Discard, io.Discard); !errors.Is(err, ErrFlags) {
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"shoal/internal/datafile"
 )
 
 // Point is a position in a two-dimensional embedding of the Internet; distances are one-way latencies in milliseconds.
@@ -26,7 +28,7 @@ const MaxPoints = 1 << 20
 
 // LoadEmbedding reads a file of lines "id x y", such as the published 1740-point embedding of the King data set.
 func LoadEmbedding(path string) ([]Point, error) {
-	f, err := Open(path)
+	f, err := datafile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrLatency, err)
 	}

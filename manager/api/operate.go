@@ -168,12 +168,19 @@ func (s *server) purgePeer(_ http.ResponseWriter, r *http.Request) (any, error) 
 type Ban struct {
 	Peer   string `json:"peer"`
 	Banned bool   `json:"banned"`
+	// Unknown says that nothing need be known of the name.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 func (s *server) ban(_ http.ResponseWriter, r *http.Request) (any, error) {
 	ask := Ban{Banned: true}
 	if err := body(r, &ask); err != nil {
 		return nil, err
+	}
+	if ask.Banned && !ask.Unknown && ask.Peer != "" {
+		if err := s.cfg.Desk.KnownMember(r.Context(), ask.Peer); err != nil {
+			return nil, err
+		}
 	}
 	return nil, s.cfg.Desk.Ban(r.Context(), ask.Peer, ask.Banned)
 }

@@ -57,7 +57,8 @@ func (a *Archive) serveCompact(w http.ResponseWriter, r *http.Request) {
 	}
 	var done Tidied
 	if r.URL.Query().Get("dry") == "1" {
-		done.Retained, err = a.WouldForget(r.Context(), keep)
+		done.Dry = true
+		done.Forgotten, err = a.WouldForget(r.Context(), keep)
 	} else {
 		done, err = a.Tidy(r.Context(), keep, share)
 	}

@@ -156,8 +156,11 @@ func (d *Desk) TryStrategy(ctx context.Context, ask StrategyAsk) (Trial, error) 
 	return out, err
 }
 
-// leastCap is the smallest cap that an operator may set.
-const leastCap = .5
+// Limits beyond these are slips: with them next to nothing is recrawled.
+const (
+	leastCap     = .5
+	mostInterval = 366 * 24 * time.Hour
+)
 
 // fill takes what is left out from what is in force. Without a name that is all but the share of new channels and the limits.
 func (a *StrategyAsk) fill(now manager.StrategyInfo) (manager.StrategyChoice, manager.Limits, error) {
@@ -178,7 +181,9 @@ func (a *StrategyAsk) fill(now manager.StrategyInfo) (manager.StrategyChoice, ma
 			}
 		}
 		if l.MinInterval != nil {
-			limits.MinInterval = l.MinInterval.Duration()
+			if limits.MinInterval = l.MinInterval.Duration(); limits.MinInterval > mostInterval {
+				return choice, limits, asks("a channel would be left alone for %v after each crawl: want a minimum interval of at most a year, %v", limits.MinInterval, mostInterval)
+			}
 		}
 		if l.Weights != "" {
 			limits.Weights = recrawl.Weights(l.Weights)

@@ -1,13 +1,18 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
 
 	"shoal/channel"
+	"shoal/manager"
+	"shoal/manager/archive"
+	"shoal/manager/conduct"
 	"shoal/manager/trust"
+	"shoal/overlay"
 )
 
 // MaxUses bounds the peers of one invite.
@@ -49,15 +54,47 @@ func (d *Desk) Ban(ctx context.Context, peer string, banned bool) error {
 		return fmt.Errorf("%w: %s is not banned; shoal peer list names who is", ErrAsk, peer)
 	}
 	if !banned {
-		guilty, err := d.guilty(ctx)
+		suspended, err := guilty(ctx, d.m)
 		if err != nil {
 			return err
 		}
-		if p, is := guilty[peer]; is {
+		if p, is := suspended[peer]; is {
 			return asks("%s is %s for what %s delivered: look at it with shoal peer evidence %s; shoal peer pardon %s gives everything back", peer, p.Standing, p.Deliverer, p.Deliverer, p.Deliverer)
 		}
 	}
 	return d.cfg.Members.Ban(peer, banned)
+}
+
+// KnownMember refuses the name of a peer or an account of which nothing is known: most likely it is misspelt, and the one that is meant would go on.
+func (d *Desk) KnownMember(ctx context.Context, name string) error {
+	if err := d.Live(); err != nil {
+		return err
+	}
+	is := func(peer, account string) bool { return name != "" && (name == peer || name == account) }
+	live, _ := d.m.Peers()
+	if slices.ContainsFunc(live, func(p overlay.PeerRecord) bool { return is(string(p.ID), p.Account) }) ||
+		slices.ContainsFunc(d.m.Overview().Suspects, func(m conduct.Member) bool { return is(m.Peer, m.Account) }) ||
+		slices.Contains(bannedBy(d.cfg.Members), name) {
+		return nil
+	}
+	judged, err := d.m.TrustPeers(ctx)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(judged, func(p manager.PeerTrust) bool { return is(p.ID, p.Account) }) {
+		return nil
+	}
+	for _, p := range judged {
+		if number := archive.DelivererName(uint64(p.Peer)); number == name {
+			return asks("%s is a deliverer's number: ban the peer itself, %s, or its account", name, cmp.Or(p.ID, "whose id is not known any more"))
+		}
+	}
+	short, cancel := context.WithTimeout(ctx, countFor)
+	defer cancel()
+	if _, err := d.PurgeCount(short, name); err == nil { // it has left, and what it delivered is here
+		return nil
+	}
+	return asks("no peer or account %s is known: shoal peer list and shoal trust show --peers name them. If it is not misspelt, add --unknown to the command", name)
 }
 
 // Refused is a peer or an account that is no member.
@@ -72,11 +109,11 @@ func (d *Desk) Refused(ctx context.Context) ([]Refused, error) {
 	if err := d.Live(); err != nil {
 		return nil, err
 	}
-	guilty, err := d.guilty(ctx)
+	suspended, err := guilty(ctx, d.m)
 	out := []Refused{}
 	for _, name := range d.cfg.Members.Banned() {
 		r := Refused{Name: name, Standing: trust.Banned.String()}
-		if p, is := guilty[name]; is {
+		if p, is := suspended[name]; is {
 			r.Standing, r.Deliverer = p.Standing, p.Deliverer
 		}
 		out = append(out, r)
@@ -85,8 +122,8 @@ func (d *Desk) Refused(ctx context.Context) ([]Refused, error) {
 }
 
 // guilty are the peers that get no tasks for what they delivered, by their ids and their accounts.
-func (d *Desk) guilty(ctx context.Context) (map[string]PeerTrust, error) {
-	all, err := d.m.TrustPeers(ctx)
+func guilty(ctx context.Context, m Running) (map[string]PeerTrust, error) {
+	all, err := m.TrustPeers(ctx)
 	out := map[string]PeerTrust{}
 	for i := range all {
 		p := &all[i]

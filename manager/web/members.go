@@ -34,7 +34,11 @@ func (s *server) purgePeer(_ http.ResponseWriter, r *http.Request) (string, erro
 }
 
 func (s *server) ban(_ http.ResponseWriter, r *http.Request) (string, error) {
-	return "/peers", s.cfg.Desk.Ban(r.Context(), strings.TrimSpace(r.PostFormValue("peer")), true)
+	peer := strings.TrimSpace(r.PostFormValue("peer"))
+	if err := s.cfg.Desk.KnownMember(r.Context(), peer); err != nil {
+		return "", err
+	}
+	return "/peers", s.cfg.Desk.Ban(r.Context(), peer, true)
 }
 
 func (s *server) unban(_ http.ResponseWriter, r *http.Request) (string, error) {

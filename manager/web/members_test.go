@@ -61,6 +61,9 @@ func TestMembersOnThePage(t *testing.T) {
 	if code, at := post(t, s.URL+"/peers/purge", url.Values{"peer": {evil}}, true); code != 303 || at != "/peers?done=purge" || f.purged != evil {
 		t.Errorf("purge: %d to %s, purged %q", code, at, f.purged)
 	}
+	if code, _ := post(t, s.URL+"/peers/ban", url.Values{"peer": {"typo"}}, true); code != 400 || slices.Contains(f.banned, "typo") {
+		t.Errorf("a misspelt name: %d, banned %v", code, f.banned)
+	}
 	if code, at := post(t, s.URL+"/peers/ban", url.Values{"peer": {evil}}, true); code != 303 || at != "/peers?done=ban" || !slices.Contains(f.banned, evil) {
 		t.Errorf("ban: %d to %s, %v", code, at, f.banned)
 	}

@@ -44,6 +44,7 @@ type Desk interface {
 	Split(ctx context.Context, id channel.ID, dirs []string) ([]channel.ID, []string, error)
 	Hosts(ctx context.Context, query string, blocked bool, n int) ([]desk.Host, error)
 	KnownHost(ctx context.Context, host string) error
+	KnownMember(ctx context.Context, name string) error
 	Block(ctx context.Context, host, why string) error
 	Strategy(ctx context.Context) (desk.Strategy, error)
 	SetStrategy(ctx context.Context, ask desk.StrategyAsk) (desk.Strategy, error)

@@ -152,6 +152,13 @@ func (f *fake) Hosts(_ context.Context, q string, blocked bool, n int) ([]desk.H
 	return slices.DeleteFunc(hosts, func(h desk.Host) bool { return !strings.Contains(h.Name, q) || blocked && h.Blocked == "" }), nil
 }
 
+func (f *fake) KnownMember(_ context.Context, name string) error {
+	if name == "typo" {
+		return errors.New("no peer or account typo is known")
+	}
+	return nil
+}
+
 func (f *fake) KnownHost(_ context.Context, host string) error {
 	if host == "typo.example" {
 		return errors.New("nothing is known of typo.example")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // ErrCSV says that a file of pages, tasks or clicks cannot be read; the text names file and line.
@@ -34,7 +35,9 @@ func rows(r io.Reader, name, head string, least, most int, f func(field []string
 		}
 		line, _ := c.FieldPos(0)
 		for i := range rec {
-			rec[i] = strings.TrimSpace(rec[i])
+			if rec[i] = strings.TrimSpace(rec[i]); !utf8.ValidString(rec[i]) || strings.ContainsRune(rec[i], 0) {
+				return fmt.Errorf("%w: %s:%d: this is no text in UTF-8: want a CSV file, as it is or packed by gzip", ErrCSV, name, line)
+			}
 		}
 		if first {
 			rec[0] = strings.Trim(strings.TrimPrefix(rec[0], "\ufeff"), "\" ") // a spreadsheet's mark
@@ -68,6 +71,7 @@ var columns = []string{"model", "ideal", "ideal time", "ideal_time", "time", "po
 // Parameters may be named, as a=1.5 b=.2, and then come in any order. An id may come again: every line is a page of its own. Errors call
 // the file name.
 func ReadPages(r io.Reader, name string, span float64) (ids []string, pages []Page, err error) {
+	weighs := false // any page
 	err = rows(r, name, "id", 3, 6, func(f []string) error {
 		m, err := ParseModel(f[1], f[2], span)
 		if err != nil {
@@ -81,18 +85,21 @@ func ReadPages(r io.Reader, name string, span float64) (ids []string, pages []Pa
 			if !(p.Weight >= 0) {
 				return fmt.Errorf("weight %g is below 0", p.Weight)
 			}
+			weighs = weighs || p.Weight > 0
+		} else {
+			weighs = true
 		}
 		if len(f) > 4 && f[4] != "" {
 			n, err := strconv.ParseInt(f[4], 10, 32)
 			if err != nil || n < 0 || n > MaxCrawls {
-				return fmt.Errorf("min %q is not a whole number from 0 to %d", f[4], MaxCrawls)
+				return fmt.Errorf("min %.80q is not a whole number from 0 to %d", f[4], MaxCrawls)
 			}
 			p.Min = int32(n)
 		}
 		if len(f) > 5 && f[5] != "" {
 			n, err := strconv.ParseInt(f[5], 10, 32)
 			if err != nil || n < 0 || n > MaxCrawls {
-				return fmt.Errorf("max %q is not a whole number from 0 to %d", f[5], MaxCrawls)
+				return fmt.Errorf("max %.80q is not a whole number from 0 to %d", f[5], MaxCrawls)
 			}
 			if p.Max = int32(n); n == 0 {
 				p.Max = Never
@@ -107,13 +114,16 @@ func ReadPages(r io.Reader, name string, span float64) (ids []string, pages []Pa
 	if err == nil && len(pages) == 0 {
 		err = fmt.Errorf("%w: %s has no pages: want lines of id, model, parameters", ErrCSV, name)
 	}
+	if err == nil && !weighs {
+		err = fmt.Errorf("%w: %s gives every page the weight 0, so that none is worth a crawl: leave the weights out for 1 each", ErrCSV, name)
+	}
 	return ids, pages, err
 }
 
 func number(what, s string) (float64, error) {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("%s %q is not a finite number", what, s)
+		return 0, fmt.Errorf("%s %.80q is not a finite number", what, s)
 	}
 	return v, nil
 }
@@ -146,7 +156,7 @@ func ParseModel(kind, params string, span float64) (Model, error) {
 	}
 	names, known := parameters[name]
 	if !known {
-		return Model{}, fmt.Errorf("unknown model %q: want poisson, pareto, weibull, quasi or empirical", kind)
+		return Model{}, fmt.Errorf("unknown model %.80q: want poisson, pareto, weibull, quasi or empirical", kind)
 	}
 	v, err := inOrder(kind, words, names)
 	if err != nil {
@@ -173,7 +183,7 @@ func inOrder(kind string, words []string, names [][]string) ([]float64, error) {
 			value = after
 			at = slices.IndexFunc(names, func(known []string) bool { return slices.Contains(known, strings.ToLower(strings.TrimSpace(name))) })
 			if at < 0 {
-				return nil, fmt.Errorf("%s has no parameter %q", kind, name)
+				return nil, fmt.Errorf("%s has no parameter %.80q", kind, name)
 			}
 		}
 		if given[at] {
@@ -247,7 +257,7 @@ func ReadTasks(r io.Reader, name string, span float64) (ids []string, ideal []fl
 				rel = true
 			case "", "ordinary", "stochastic", "poisson", "exponential", "exp", "pareto", "weibull", "empirical":
 			default:
-				return fmt.Errorf("unknown kind %q: want stochastic (a crawl that may begin early) or quasi (one that must not)", f[2])
+				return fmt.Errorf("unknown kind %.80q: want stochastic (a crawl that may begin early) or quasi (one that must not)", f[2])
 			}
 		}
 		ids, ideal, release = append(ids, strings.Clone(f[0])), append(ideal, t), append(release, rel)
@@ -289,7 +299,7 @@ func place(page, position, value string) (k, j int, v float64, err error) {
 	k, e1 := strconv.Atoi(page)
 	j, e2 := strconv.Atoi(position)
 	if e1 != nil || e2 != nil || k < 1 || j < 1 || k > MaxResultPages || j > MaxPositions {
-		return 0, 0, 0, fmt.Errorf("result page %q, position %q: want whole numbers from 1 to %d", page, position, MaxPositions)
+		return 0, 0, 0, fmt.Errorf("result page %.80q, position %.80q: want whole numbers from 1 to %d", page, position, MaxPositions)
 	}
 	if v, err = number("frequency", value); err == nil && v < 0 {
 		err = fmt.Errorf("frequency %g is below 0", v)
@@ -331,12 +341,12 @@ func ReadBars(r io.Reader, name string, tasks func(id string) []int) ([]Bar, err
 		b := Bar{Crawler: -1}
 		of := tasks(f[0])
 		if len(of) == 0 {
-			return fmt.Errorf("no task %q", f[0])
+			return fmt.Errorf("no task %.80q", f[0])
 		}
 		if f[1] != "" && !strings.EqualFold(f[1], "any") {
 			k, err := strconv.Atoi(f[1])
 			if err != nil || k < 0 {
-				return fmt.Errorf("crawler %q is neither a number from 0 nor any", f[1])
+				return fmt.Errorf("crawler %.80q is neither a number from 0 nor any", f[1])
 			}
 			b.Crawler = k
 		}

@@ -12,15 +12,18 @@ func TestReadPages(t *testing.T) {
 		t.Fatalf("%v %+v %v", ids, pages, err)
 	}
 	for text, want := range map[string]string{
-		"a,poisson,x":            "x.csv:1: parameter",
-		"a,poisson,1\nb,what,1":  "x.csv:2: unknown model",
-		"a,pareto,.9 1":          "no stationary",
-		"a,poisson,1,1,3,2":      "x.csv:1: min 3 is more than max 2",
-		"a,poisson,1,NaN":        "weight",
-		"a,poisson":              "x.csv:1: 2 fields",
-		"":                       "x.csv has no pages",
-		"# c\nid,model,weight":   "x.csv has no pages",
-		"a,\"poisson,1\nb,c\n\"": "x.csv",
+		"a,poisson,x":                  "x.csv:1: parameter",
+		"a,poisson,1\nb,what,1":        "x.csv:2: unknown model",
+		"a,pareto,.9 1":                "no stationary",
+		"a,poisson,1,1,3,2":            "x.csv:1: min 3 is more than max 2",
+		"a,poisson,1,NaN":              "weight",
+		"a,poisson":                    "x.csv:1: 2 fields",
+		"":                             "x.csv has no pages",
+		"# c\nid,model,weight":         "x.csv has no pages",
+		"a,poisson,1,0\nb,poisson,1,0": "x.csv gives every page the weight 0",
+		"a,poisson,\x00\x01\x02":       "x.csv:1: this is no text",
+		"\xff\xfe,poisson,1":           "x.csv:1: this is no text",
+		"a,\"poisson,1\nb,c\n\"":       "x.csv",
 	} {
 		if _, _, err := ReadPages(strings.NewReader(text), "x.csv", 1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

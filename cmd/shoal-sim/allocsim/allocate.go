@@ -16,7 +16,7 @@ import (
 
 	"shoal/cmd/shoal-sim/figure"
 	"shoal/cmd/shoal-sim/tidy"
-	"shoal/internal/sim"
+	"shoal/internal/datafile"
 	"shoal/recrawl/allocate"
 )
 
@@ -176,7 +176,7 @@ func weigh(clicks, positions string, ids []string, pages []allocate.Page) error 
 }
 
 func open(name string, f func(io.Reader) error) error {
-	h, err := sim.Open(name)
+	h, err := datafile.Open(name)
 	if err != nil {
 		return fmt.Errorf("allocsim: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"shoal/cmd/shoal-sim/figure"
-	"shoal/internal/sim"
+	"shoal/internal/datafile"
 	"shoal/recrawl/allocate"
 )
 
@@ -210,7 +210,7 @@ var notChanges = []string{"Apply technical", "Refilter", "Start tracking", "Firs
 // ReadChanges reads the Open Terms Archive's contrib versions: tab-separated author_epoch, commit_epoch, status, path, blob, size, subject. It gives, for every
 // path with at least least changes, the times between them in days.
 func ReadChanges(r io.Reader, name string, least int) (map[string][]float64, error) {
-	br, err := sim.Unpacked(r)
+	br, err := datafile.Unpacked(r)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}

@@ -122,8 +122,8 @@ func (c *Timetable) problem() (ids []string, p allocate.TimetableProblem, err er
 			return nil, p, err
 		}
 	} else {
-		if c.Count < 0 || c.Count > allocate.MaxTasks || !(c.Quasi >= 0 && c.Quasi <= 1) {
-			return nil, p, fmt.Errorf("%w: --count %d, --quasi %g: want 0 to %d crawls, and a share from 0 to 1", ErrFlags, c.Count, c.Quasi, allocate.MaxTasks)
+		if c.Count < 1 || c.Count > allocate.MaxTasks || !(c.Quasi >= 0 && c.Quasi <= 1) {
+			return nil, p, fmt.Errorf("%w: --count %d, --quasi %g: want 1 to %d crawls, and a share from 0 to 1", ErrFlags, c.Count, c.Quasi, allocate.MaxTasks)
 		}
 		if p.Ideal, p.Release, err = c.draw(); err != nil {
 			return nil, p, err

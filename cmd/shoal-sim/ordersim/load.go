@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"shoal/channel/order"
-	"shoal/internal/sim"
+	"shoal/internal/datafile"
 )
 
 // ErrInput says what is wrong with a graph or a setting.
@@ -38,7 +38,7 @@ func Load(name string, r io.Reader, c LoadConfig) (Web, error) {
 	if c.SitePages < 1 || !(c.Seeds > 0 && c.Seeds <= 1) {
 		return Web{}, fmt.Errorf("%w: site pages %d, seeds %v", ErrInput, c.SitePages, c.Seeds)
 	}
-	br, err := sim.Unpacked(r)
+	br, err := datafile.Unpacked(r)
 	if err != nil {
 		return Web{}, fmt.Errorf("%w: graph %s: %w", ErrInput, name, err)
 	}

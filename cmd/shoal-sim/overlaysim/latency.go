@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"shoal/internal/datafile"
 	"shoal/internal/sim"
 )
 
@@ -127,7 +128,7 @@ const (
 // isMatrix reports whether a latency file is a matrix, whose lines have commas, and not an embedding. A matrix's header
 // may be one word, so the first two lines count.
 func isMatrix(path string) (bool, error) {
-	f, err := sim.Open(path)
+	f, err := datafile.Open(path)
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", sim.ErrLatency, err)
 	}
@@ -155,7 +156,7 @@ func isMatrix(path string) (bool, error) {
 
 // loadMatrix reads a square matrix of round-trip times in milliseconds, comma-separated, with a header line. It may have one side of the diagonal alone.
 func loadMatrix(path string) ([][]float64, error) {
-	f, err := sim.Open(path)
+	f, err := datafile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", sim.ErrLatency, err)
 	}

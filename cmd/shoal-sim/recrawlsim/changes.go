@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"shoal/internal/sim"
+	"shoal/internal/datafile"
 )
 
 // History is when a real page changed and to what: times in [0, 1) of the span that was watched, and the number of the content from then on.
@@ -31,7 +31,7 @@ const (
 // LoadHistories reads real change histories: a TSV file, plain or gzip, with a header line of author_epoch, commit_epoch,
 // status, path, blob, size, subject, as made from the Open Terms Archive's versions. Technical changes of that project are left out.
 func LoadHistories(path string) ([]History, error) {
-	f, err := sim.Open(path)
+	f, err := datafile.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrChanges, err)
 	}

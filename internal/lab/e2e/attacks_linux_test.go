@@ -216,7 +216,7 @@ func (f *fortress) judge(row *attackRow, crew []*rogue.Volunteer, leave func(), 
 	}
 	banned := time.Now()
 	for _, v := range crew {
-		f.shoal("peer", "ban", v.ID())
+		f.shoal("peer", "ban", v.ID(), "--unknown") // some attack before they are listed
 	}
 	f.pause(banActs)
 	stored := int64(0)

@@ -141,7 +141,8 @@ func (c *Compact) Run(ctx context.Context, to IO) error {
 	var done archive.Tidied
 	err := c.do(ctx, func(a *archive.Archive) (err error) {
 		if dry {
-			done.Retained, err = a.WouldForget(ctx, keep)
+			done.Dry = true
+			done.Forgotten, err = a.WouldForget(ctx, keep)
 		} else {
 			done, err = a.Tidy(ctx, keep, c.Share)
 		}
@@ -165,14 +166,14 @@ func (c *Compact) Run(ctx context.Context, to IO) error {
 	case err != nil:
 		return err
 	case dry && !c.DryRun:
-		return fmt.Errorf("this would forget %d versions of pages and %d changes for good: --yes does it, --dry-run only counts", done.Retained.Captures, done.Retained.Entries)
+		return fmt.Errorf("this would forget %d versions of pages and %d changes for good: --yes does it, --dry-run only counts", done.Forgotten.Captures, done.Forgotten.Entries)
 	case c.JSON:
 		return json.NewEncoder(to.Out).Encode(done)
 	case dry:
-		_, err = fmt.Fprintf(to.Out, "%d versions and %d changes would be forgotten; nothing was changed\n", done.Retained.Captures, done.Retained.Entries)
+		_, err = fmt.Fprintf(to.Out, "%d versions and %d changes would be forgotten; nothing was changed\n", done.Forgotten.Captures, done.Forgotten.Entries)
 	default:
 		_, err = fmt.Fprintf(to.Out, "%d versions and %d changes forgotten, %d files rewritten, %d bytes free\n",
-			done.Retained.Captures, done.Retained.Entries, done.Compacted.Files, done.Compacted.Freed)
+			done.Forgotten.Captures, done.Forgotten.Entries, done.Compacted.Files, done.Compacted.Freed)
 	}
 	return err
 }

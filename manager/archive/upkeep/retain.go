@@ -68,15 +68,16 @@ func (u *Upkeep) keepForgetting(ctx context.Context) {
 	}
 }
 
-// Tidied tells what Tidy did.
+// Tidied tells what Tidy did, or would do.
 type Tidied struct {
-	Retained  Retained  `json:"retained"`
+	Forgotten Retained  `json:"forgotten"`
 	Compacted Compacted `json:"compacted"`
+	Dry       bool      `json:"dry_run,omitempty"` // nothing was changed: so much would be forgotten
 }
 
 // Tidy forgets what keep does not keep, then rewrites the segments of which less than share is still needed.
 func (u *Upkeep) Tidy(ctx context.Context, keep Retention, share float64) (out Tidied, err error) {
-	if out.Retained, err = u.Retain(ctx, keep); err == nil {
+	if out.Forgotten, err = u.Retain(ctx, keep); err == nil {
 		out.Compacted, err = u.Compact(ctx, share)
 	}
 	return out, err

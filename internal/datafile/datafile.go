@@ -1,4 +1,5 @@
-package sim
+// Package datafile opens the files of data that people name on command lines. It is not for what they mean.
+package datafile
 
 import (
 	"bufio"
