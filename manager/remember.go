@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -88,6 +89,23 @@ func (c *core) keepShown(ctx context.Context, now time.Time, final bool) error {
 		return err
 	}
 	return c.cfg.Store.PutState(ctx, c.epoch, stateEvents, b)
+}
+
+// KeptEvents are what happened to a channel of late, the latest first, as a manager that has stopped left it in the database.
+func KeptEvents(ctx context.Context, store interface {
+	State(ctx context.Context, name string) ([]byte, error)
+}, id channel.ID) ([]Event, error) {
+	b, err := store.State(ctx, stateEvents)
+	if err != nil {
+		return nil, fmt.Errorf("read what happened to channels: %w", err)
+	}
+	kept := newEvents()
+	if b == nil || kept.restore(b) != nil { // the manager tells when it starts
+		return nil, nil
+	}
+	out := kept.of(id)
+	slices.Reverse(out)
+	return out, nil
 }
 
 const eventsStored = 24 // of one channel

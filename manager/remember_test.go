@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"shoal/channel/badgerdb"
 	"shoal/manager"
 	"shoal/manager/desk"
 )
@@ -22,6 +23,20 @@ func TestRestartKeepsWhatIsShown(t *testing.T) {
 	})
 	b.stop()
 	before := b.d.Overview()
+	db, err := badgerdb.Open(t.Context(), badgerdb.Default(dir+"/db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped, err := desk.Open(t.Context(), desk.Config{Store: db})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, events, err := stopped.Row(t.Context(), ids[0]); err != nil || !slices.ContainsFunc(events, func(e desk.Event) bool { return e.What == "updated" }) {
+		t.Errorf("a stopped manager's folder tells of %+v, %v", events, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
 	b = open(t, dir, func(c *manager.Config, s *swarm) { s.refuse = true })
 	after := b.d.Overview()
 	if after.Updates < before.Updates || after.Submitted < before.Submitted || after.Pages < before.Pages || after.Errors["timeout"] < before.Errors["timeout"] {

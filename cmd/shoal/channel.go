@@ -277,9 +277,24 @@ func (c *channelResumeCmd) Run(ctx context.Context, s streams) error {
 type channelRemoveCmd struct {
 	target
 	ids
+	Yes bool `help:"Do it. It cannot be undone."`
 }
 
 func (c *channelRemoveCmd) Run(ctx context.Context, s streams) error {
+	if !c.Yes {
+		return c.with(ctx, false, func(a *api.Client) error {
+			var named []string
+			if err := c.each(ctx, a, func(id channel.ID) error {
+				var r api.Detail
+				err := a.Do(ctx, http.MethodGet, fmt.Sprintf("/channels/%d", id), nil, nil, &r)
+				named = append(named, fmt.Sprintf("channel %d (%s, %s)", id, plain.Printable(r.Row.Host), plain.Count(r.Row.Visits, "visit")))
+				return err
+			}); err != nil {
+				return err
+			}
+			return fmt.Errorf("this would forget %s, with all that was learnt there, and cannot be undone: add --yes to do it. The pages stay in the archive; shoal channel pause only has it wait", strings.Join(named, ", "))
+		})
+	}
 	return wish(ctx, &c.target, &c.ids, s, false, http.MethodDelete, "", "removed")
 }
 

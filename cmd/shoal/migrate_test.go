@@ -39,7 +39,7 @@ func TestMigrate(t *testing.T) {
 	}
 	shoalIn(t, cfg.data, 0, "channel", "add", "https://a.example/", "https://b.example/x/", "https://c.example/")
 	shoalIn(t, cfg.data, 0, "channel", "edit", "a.example", "--weight", "2.5", "--exclude", "/private")
-	shoalIn(t, cfg.data, 0, "channel", "remove", "c.example")
+	shoalIn(t, cfg.data, 0, "channel", "remove", "c.example", "--yes")
 	shoalIn(t, cfg.data, 0, "host", "block", "b.example")
 	looks := func() string {
 		return shoalIn(t, cfg.data, 0, "channel", "list") + shoalIn(t, cfg.data, 0, "channel", "show", "a.example") + shoalIn(t, cfg.data, 0, "host", "list")

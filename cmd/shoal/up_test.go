@@ -196,7 +196,7 @@ func TestUp(t *testing.T) {
 	}
 
 	var o, e buffer
-	if code := run(t.Context(), []string{"channel", "remove", "1", "--data", filepath.Join(data, "up-pond")}, streams{&o, &e}); code != 0 {
+	if code := run(t.Context(), []string{"channel", "remove", "1", "--yes", "--data", filepath.Join(data, "up-pond")}, streams{&o, &e}); code != 0 {
 		t.Fatalf("channel remove: %d: %s", code, e.String())
 	}
 	left := visits(t, data)

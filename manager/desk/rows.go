@@ -290,7 +290,11 @@ func (d *Desk) Row(ctx context.Context, id channel.ID) (Row, []Event, error) {
 		if len(ch.Learnt.EstimatorBlob) > 0 && f.Restore(ch.Learnt.EstimatorBlob) == nil { // the manager tells of a damaged record when it starts
 			r.Model = recrawl.DescribeModel(ch.Learnt.History, &f, recrawl.PlanDay, func(ticks float64) string { return fmt.Sprintf("%.4g ticks", ticks) })
 		}
-		return r, events, nil
+		kept, err := manager.KeptEvents(ctx, d.store, id)
+		for _, e := range kept {
+			events = append(events, Event(e))
+		}
+		return r, events, err
 	}
 	if r.Model, err = d.m.Explain(ctx, &ch); err != nil {
 		return r, nil, err
