@@ -2,11 +2,14 @@ package manager_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"shoal/channel"
 	"shoal/channel/listing"
@@ -241,5 +244,64 @@ func TestDiskFull(t *testing.T) {
 	until(t, "an update", func() bool { return b.m.Overview().Updates > 0 && len(b.m.Overview().Blocking) == 0 })
 	if err := b.m.Ready(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestGroupsAreCountedFromOne: metrics number priority groups as settings, pages and commands do.
+func TestGroupsAreCountedFromOne(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), nil)
+	b.add(t, "https://a.example", "https://b.example")
+	until(t, "updates", func() bool { return b.m.Overview().Updates >= 2 })
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(b.m.Collector())
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string][]string{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			for _, l := range m.Label {
+				if l.GetName() == "group" {
+					seen[f.GetName()] = append(seen[f.GetName()], l.GetValue())
+				}
+			}
+		}
+	}
+	for _, name := range []string{"shoal_manager_interval_seconds", "shoal_manager_group_channels"} {
+		if got := seen[name]; len(got) == 0 || !slices.Contains(got, "1") || slices.Contains(got, "0") {
+			t.Errorf("%s has the groups %v, want them from 1 on", name, got)
+		}
+	}
+}
+
+// TestUpdatedIsWhenItWas: a channel was updated when its report came, not when the tick began in which that was.
+func TestUpdatedIsWhenItWas(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), func(c *manager.Config, _ *swarm) { c.Tick = time.Second })
+	var hosts []string
+	for i := range 8 {
+		hosts = append(hosts, fmt.Sprintf("https://site-%d.example", i))
+	}
+	ids := b.add(t, hosts...)
+	until(t, "an update of each", func() bool {
+		for _, id := range ids {
+			if r, _, _ := b.row(id); r.Visits == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	begins := map[time.Duration]bool{} // how far within a second
+	for _, id := range ids {
+		r, events, _ := b.row(id)
+		begins[r.Updated.Sub(r.Updated.Truncate(time.Second)).Truncate(time.Millisecond)] = true
+		if !slices.ContainsFunc(events, func(e desk.Event) bool { return e.What == "updated" && e.At.Sub(r.Updated).Abs() < 10*time.Millisecond }) {
+			t.Errorf("channel %d was updated at %v; what happened: %+v", id, r.Updated, events)
+		}
+	}
+	if len(begins) < 2 {
+		t.Errorf("8 updates came at %d different moments of their ticks", len(begins))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -301,6 +302,7 @@ func TestPage(t *testing.T) {
 	b.call(b.session, "Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": "dark"}}}, nil)
 	b.until("is dark in the dark", "getComputedStyle(document.body).backgroundColor === 'rgb(17, 22, 28)'")
 	b.call(b.session, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": true}, nil)
+	sideways := 0 // tables that scroll so
 	for path, shows := range map[string]string{"/": "Errors by kind", "/channels": "Add sites", "/channel/1": "Crawl now", "/channel/1/split": "Further directories",
 		"/hosts": "Block a host", "/peers": "coordinate space", "/strategy?try=icr": "for the next", "/login": "operator.token"} {
 		b.open(g.base+path, shows)
@@ -310,6 +312,15 @@ func TestPage(t *testing.T) {
 		if bad := b.eval("[...document.querySelectorAll('input:not([type=hidden]), select, textarea')].filter(x => !x.labels.length).map(x => x.name).join()"); bad != "" {
 			t.Errorf("%s has controls without a label: %s", path, bad)
 		}
+		if silent := b.eval("[...document.querySelectorAll('.scroll')].filter(x => (x.scrollWidth > x.clientWidth + 1) !== getComputedStyle(x, '::before').content.includes('scrolls sideways')).length"); silent != "0" {
+			t.Errorf("%s has %s tables that do not say whether they scroll sideways", path, silent)
+		}
+		if n, err := strconv.Atoi(b.eval("document.querySelectorAll('.scroll.wide').length")); err == nil {
+			sideways += n
+		}
+	}
+	if sideways == 0 {
+		t.Error("no table is wider than a phone's screen: nothing was looked at")
 	}
 	b.open(g.base+"/", "Updates a minute")
 	b.navigate("document.querySelector('form.who').submit()")
