@@ -70,7 +70,7 @@ func noSite(raw string) string {
 		strings.ContainsFunc(host, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' }):
 		return "this is no host's name"
 	}
-	return fmt.Sprintf("write https://%s if that is a host's name", host)
+	return "a site's name has a dot: write it whole, as in " + host + ".org"
 }
 
 const maxLabel = 63 // bytes between the dots of a host's name (RFC 1035, 2.3.4)

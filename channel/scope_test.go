@@ -50,7 +50,7 @@ func TestScopeOf(t *testing.T) {
 // TestWhyNoSite: what is wrong with an address stands within a sentence, and what can be no host's name is not proposed as one.
 func TestWhyNoSite(t *testing.T) {
 	for _, c := range []struct{ url, why string }{
-		{"nonsense", `"nonsense": write https://nonsense if that is a host's name`},
+		{"nonsense", `"nonsense": a site's name has a dot: write it whole, as in nonsense.org`},
 		{"N\xbf\xabC", `"N\xbf\xabC": this is no host's name`},
 		{"100%", `"100%": this is no host's name`},
 		{"100", `"100": this is no host's name`},

@@ -123,6 +123,8 @@ func commandsOnAStoppedManager(t *testing.T, cfg stationConfig) {
 		{"plan --capacity 3 --json", 0, "\"models\": {"},
 		{"plan --capacity 3 --json", 0, "\"tick_s\": 60,"},
 		{"plan --capacity 3 --tick 0s", 1, "a tick of 0s"},
+		{"channel add intranet", 1, "a site's name has a dot"},
+		{"channel add http://intranet/", 1, "has no dot"},
 		{"channel remove nowhere.example", 1, "this manager has none"},
 		{"host block a.example", 0, "not crawled any more"},
 		{"host list --blocked", 0, "https://a.example"},
@@ -141,6 +143,7 @@ func commandsOnAStoppedManager(t *testing.T, cfg stationConfig) {
 		{"export --deliverer nobody", 1, "was delivered by \"nobody\""},
 		{"archive cdx --deliverer nobody --without-visitors", 1, "was delivered by \"nobody\""},
 		{"check", 0, "never backed up"},
+		{"channel add https://user:secret@login.example/x/", 0, "  https://login.example/x/"},
 	} {
 		var out, errs strings.Builder
 		args := append(strings.Fields(x.args), "--data", cfg.data)

@@ -50,6 +50,9 @@ func (d *Desk) Add(ctx context.Context, urls []string) (added []Added, blocked i
 		known[r.N] = r.ID
 	}
 	for i, u := range urls {
+		if strings.Contains(u, "@") && len(chs[i].Seeds) > 0 { // a password is not kept, and not shown
+			u = chs[i].Seeds[0]
+		}
 		a := Added{URL: u, Channel: known[i+1]}
 		if a.New = a.Channel == 0; a.New {
 			if a.Channel, err = d.Lookup(ctx, &chs[i].Scope); err != nil {

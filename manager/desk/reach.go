@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 )
 
 // inside are the ends of names that mean something within one network only, or that the Web never resolves.
-var inside = []string{"localhost", "local", "internal", "home.arpa", "lan", "invalid", "onion"}
+var inside = []string{"localhost", "localdomain", "local", "internal", "home.arpa", "lan", "test", "invalid", "onion"}
 
 var guardian = ssrf.New(ssrf.WithAnyPort()) // holds no state that changes
 
@@ -23,6 +24,9 @@ func PublicHost(origin string) error {
 	u, err := url.Parse(origin)
 	if err != nil {
 		return fmt.Errorf("%q cannot be crawled: %w", origin, err)
+	}
+	if name := strings.TrimSuffix(u.Hostname(), "."); !strings.ContainsAny(name, ".:") && !slices.Contains(inside, strings.ToLower(name)) {
+		return fmt.Errorf("%s is no name of a site: it has no dot, and the Web has no such names; write it whole, as in example.org", origin)
 	}
 	if !publicName(u.Hostname()) {
 		return fmt.Errorf("%s is not on the public Web: peers fetch from public addresses only, so that nobody can use them to look into a private network. To try Shoal on this machine, run shoal up without a URL", origin)

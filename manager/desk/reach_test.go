@@ -12,7 +12,7 @@ import (
 func TestPublicHost(t *testing.T) {
 	for _, host := range []string{
 		"https://example.org", "http://example.org:8080", "https://example.org:8443", "http://93.184.215.14", "http://[2606:2800:21f:cb07::1]:8000",
-		"http://localhosts.example", "http://onion.example", "http://lan.example", "http://notlocal",
+		"http://localhosts.example", "http://onion.example", "http://lan.example", "http://notlocal.example", "http://test.example",
 	} {
 		if err := PublicHost(host); err != nil {
 			t.Errorf("%s is refused: %v", host, err)
@@ -21,6 +21,7 @@ func TestPublicHost(t *testing.T) {
 	for host, want := range map[string]string{
 		"http://localhost": "not on the public Web", "http://localhost:8080": "not on the public Web", "http://app.localhost": "not on the public Web",
 		"http://printer.local": "not on the public Web", "http://db.internal": "not on the public Web", "http://router.home.arpa": "not on the public Web", "http://nas.lan": "not on the public Web",
+		"http://notlocal": "has no dot", "https://example": "has no dot", "https://intranet.": "has no dot", "http://staging.test": "not on the public Web", "http://box.localdomain": "not on the public Web",
 		"http://127.0.0.1": "not on the public Web", "http://10.1.2.3": "not on the public Web", "http://169.254.169.254": "not on the public Web", "http://100.64.0.1": "not on the public Web",
 		"http://example.invalid": "not on the public Web", "http://abcdef.onion": "not on the public Web", "http://onion.example.invalid:8080": "not on the public Web",
 		"http://0.0.0.0": "not on the public Web", "http://198.18.0.1": "not on the public Web", "http://224.0.0.1": "not on the public Web",
