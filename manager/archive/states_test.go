@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -263,6 +264,34 @@ func TestCensus(t *testing.T) {
 	}
 	if s := a.Stats(); s.Provisional != 2 || s.Verified != 1 || s.Withdrawn != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// Pages that were taken back are not counted as stored for another minute.
+func TestCensusAfterAPurge(t *testing.T) {
+	a, cl, _ := strangers(t)
+	suspects(t, a, cl)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = a.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	if _, err := a.Census(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := a.Stats().Provisional; n != 2 {
+		t.Fatalf("%d provisional", n)
+	}
+	hosts, err := channel.ParseHosts("site-1.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Purge(ctx, hosts); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(50 * time.Second); a.Stats().Provisional+a.Stats().Verified > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) { // a minute is how often pages are counted anyway
+			t.Fatalf("after the purge %+v", a.Stats())
+		}
 	}
 }
 

@@ -82,6 +82,14 @@ func pageState(m *pb.Page, t *pb.Trust) trust.State {
 	return trust.Provisional
 }
 
+// Recount has Run count the pages now, since many have gone.
+func (p *Pages) Recount() {
+	select {
+	case p.recount <- struct{}{}:
+	default: // it has been told
+	}
+}
+
 // keepCounting counts pages from time to time until ctx ends.
 func (p *Pages) keepCounting(ctx context.Context) {
 	wait := time.NewTimer(censusFirst)
@@ -91,6 +99,7 @@ func (p *Pages) keepCounting(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-wait.C:
+		case <-p.recount:
 		}
 		begun := time.Now()
 		if _, err := p.Census(ctx); err != nil && ctx.Err() == nil {

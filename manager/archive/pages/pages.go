@@ -59,6 +59,7 @@ type Pages struct {
 	mismatched atomic.Uint64
 	text       textProgress
 	census     atomic.Pointer[Census] // the last one; nil: none yet
+	recount    chan struct{}          // has room for one
 
 	lastRanking *ranking // nil: none yet
 }
@@ -67,7 +68,7 @@ var _ ledger.Pages = (*Pages)(nil)
 
 // New makes the room.
 func New(cfg Config, l *ledger.Ledger, s segment.Store) *Pages {
-	p := &Pages{cfg: cfg, ledger: l, segments: s}
+	p := &Pages{cfg: cfg, ledger: l, segments: s, recount: make(chan struct{}, 1)}
 	l.Others.Making(p.waitForChunks)
 	return p
 }

@@ -32,6 +32,7 @@ func (u *Upkeep) Purge(ctx context.Context, hosts channel.Hosts) (pages int, err
 	if err := p.run(ctx); err != nil {
 		return 0, fmt.Errorf("purge %s: %w", hosts.Name(), err)
 	}
+	u.pages.Recount()
 	select {
 	case u.purged <- struct{}{}:
 	default: // it has been told

@@ -239,6 +239,7 @@ func (u *Upkeep) withdraw(ctx context.Context, deliverers []uint64) (out Withdra
 	if len(w.Deliverers) == 0 {
 		return out, nil // another call has done it
 	}
+	defer u.pages.Recount()
 	defer u.pages.PauseText()()
 	if w.BegunUs == 0 {
 		w.BegunUs = schema.Micros(u.cfg.Clock())
