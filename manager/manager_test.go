@@ -101,8 +101,10 @@ func (b *bench) row(id channel.ID) (desk.Row, []desk.Event, bool) {
 	return r, events, err == nil
 }
 
+// add adds channels, and returns when the overview counts them: one of before would show that none is left to be crawled.
 func (b *bench) add(t *testing.T, hosts ...string) []channel.ID {
 	t.Helper()
+	before := b.m.Overview().Channels
 	var chs []channel.Channel
 	for i, h := range hosts {
 		dir := fmt.Sprintf("/d%d/", i)
@@ -113,6 +115,7 @@ func (b *bench) add(t *testing.T, hosts ...string) []channel.ID {
 	if err != nil || len(refused) > 0 {
 		t.Fatal(err, refused)
 	}
+	until(t, "be counted", func() bool { return b.m.Overview().Channels >= before+len(hosts) })
 	return ids
 }
 
