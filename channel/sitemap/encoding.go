@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding/unicode"
+
+	"shoal/channel/markup"
 )
 
 // utf8Of decodes a text to UTF-8. The encoding comes from a byte order mark, the header or the XML declaration, in that order. A text that names no
@@ -26,7 +28,7 @@ func utf8Of(body []byte, contentType string) []byte {
 		label = parameters["charset"]
 	}
 	if label == "" {
-		label = DeclaredEncoding(bytes.TrimLeft(body, " \t\r\n"))
+		label = markup.DeclaredLabel(bytes.TrimLeft(body, " \t\r\n"))
 	}
 	if label == "" && !isUTF8(body) {
 		label = "windows-1252"
@@ -59,20 +61,3 @@ func wide(body []byte, order unicode.Endianness) []byte {
 	}
 	return bytes.TrimPrefix(out, []byte("\xef\xbb\xbf"))
 }
-
-// DeclaredEncoding gives the label in the XML declaration with which a text begins; "": there is none.
-func DeclaredEncoding(text []byte) string {
-	if !bytes.HasPrefix(text, []byte("<?xml")) {
-		return ""
-	}
-	head := text[:min(len(text), maxDeclaration)]
-	end := bytes.IndexByte(head, '>')
-	if end < 0 {
-		return ""
-	}
-	s := scanner{attributes: head[len("<?xml"):end]}
-	label, _ := s.attribute("encoding")
-	return label
-}
-
-const maxDeclaration = 1024 // octets of an XML declaration

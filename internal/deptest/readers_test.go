@@ -11,7 +11,7 @@ import (
 )
 
 // readingRooms hold the code that reads what strangers publish: pages, headers, robots.txt, sitemaps, feeds.
-var readingRooms = []string{"./peer/crawl/...", "./channel/sitemap", "./manager/archive/text"}
+var readingRooms = []string{"./peer/crawl/...", "./channel/markup", "./channel/sitemap", "./manager/archive/text", "./manager/trust/compare"}
 
 // readers are the modules of others that those rooms link, each with the reason why it may be there. Decision 0030 says what
 // is asked of them. An unmaintained module may be there only if strangers' bytes do not reach it, or if they do so
@@ -21,8 +21,8 @@ var readers = map[string]string{
 	"github.com/klauspost/compress":           "reads gzip and zstd; maintained; peer/crawl/decode.go bounds what comes out",
 	"github.com/nlnwa/whatwg-url":             "reads URLs; maintained; channel.Canonical bounds their length, recovers and is fuzzed",
 	"github.com/bits-and-blooms/bitset":       "sets of characters for whatwg-url; reads nothing",
-	"golang.org/x/net":                        "HTML trees and names of charsets; the Go project's",
-	"golang.org/x/text":                       "charsets and IDNA; the Go project's",
+	"golang.org/x/net":                        "HTML trees; the Go project's",
+	"golang.org/x/text":                       "charsets, their names, and IDNA; the Go project's",
 	"golang.org/x/sys":                        "system calls; reads nothing",
 	"google.golang.org/protobuf":              "the members' messages; maintained",
 	"github.com/cespare/xxhash/v2":            "digests; any bytes are the same to it",
@@ -37,7 +37,7 @@ var readers = map[string]string{
 	"github.com/go-shiori/go-readability":     "our stand-in internal/noreadability; reads nothing",
 	"github.com/go-shiori/dom":                "unmaintained; walks trees that golang.org/x/net has parsed; its own parser is not called",
 	"github.com/andybalholm/cascadia":         "maintained; selectors that go-trafilatura wrote; no selector of a stranger's",
-	"github.com/gogs/chardet":                 "unmaintained; linked by the parser of go-shiori/dom, which is not called: charsets are golang.org/x/net's",
+	"github.com/gogs/chardet":                 "unmaintained; linked by the parser of go-shiori/dom, which is not called: charsets are channel/markup's",
 	"github.com/yosssi/gohtml":                "unmaintained; prints trees for the eyes of developers; go-trafilatura calls it nowhere in an extraction",
 	"github.com/forPelevin/gomoji":            "unmaintained; finds emoji in short text, a table look-up for each character",
 	"github.com/rivo/uniseg":                  "cuts text into characters for gomoji; maintained",

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"shoal/channel/markup"
 )
 
 // body gives the body of a response whose header was parsed apart from it. Its end is where the header says: net/http has read that.
@@ -26,8 +28,8 @@ func (l *line) body(resp *http.Response) io.ReadCloser {
 
 // saysChunked reports whether a tidy header says that the body is chunked. net/http does not look at that in HTTP/1.0.
 func saysChunked(head []byte) bool {
-	i := indexFold(head, "\r\ntransfer-encoding: ")
-	return i >= 0 && indexFold(head[i:], ": chunked\r\n") == len("\r\ntransfer-encoding")
+	i := markup.IndexFold(head, "\r\ntransfer-encoding: ")
+	return i >= 0 && markup.IndexFold(head[i:], ": chunked\r\n") == len("\r\ntransfer-encoding")
 }
 
 // beginsChunk reports whether a body begins with the line of a chunk's size: in HTTP/1.0 the body may be chunked, as its header says, or may not.
@@ -135,7 +137,7 @@ func chunkSize(text []byte) []byte {
 	for n < len(text) && (text[n] >= '0' && text[n] <= '9' || text[n]|0x20 >= 'a' && text[n]|0x20 <= 'f') {
 		n++
 	}
-	if n < len(text) && isLetter(text[n]) {
+	if n < len(text) && markup.IsLetter(text[n]) {
 		return nil
 	}
 	return text[:n]

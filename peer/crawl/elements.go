@@ -1,5 +1,7 @@
 package crawl
 
+import "shoal/channel/markup"
+
 // htmlElement is an element of HTML that matters to a crawler: it is a link, or it decides how what follows is read.
 type htmlElement uint8
 
@@ -87,7 +89,7 @@ func (e htmlElement) heading() bool { return e >= elH1 && e <= elH6 }
 func elementOf(name []byte) htmlElement {
 	for i := slotOf(name); ; i = (i + 1) % slots {
 		e := bySlot[i]
-		if e == other || equalFold(name, elements[e].name) {
+		if e == other || markup.EqualFold(name, elements[e].name) {
 			return e
 		}
 	}

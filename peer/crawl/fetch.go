@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/markup"
 )
 
 // response is the result of one request.
@@ -250,7 +251,7 @@ func (f *fetcher) readBody(r *response, resp *http.Response, limit int) (whole b
 	r.body, r.truncated, r.err = f.decoder.body(resp, f.buf[:0], limit)
 	f.buf = r.body
 	if r.truncated {
-		r.body = wholeCharacters(r.body)
+		r.body = markup.WholeCharacters(r.body)
 	}
 	return r.err == nil && !r.truncated && f.skip(resp)
 }

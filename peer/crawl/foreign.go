@@ -1,6 +1,10 @@
 package crawl
 
-import "bytes"
+import (
+	"bytes"
+
+	"shoal/channel/markup"
+)
 
 // foreign follows SVG and MathML in HTML (HTML, section 13.2.6.5). Markup is read differently there: <style> and others may hold markup,
 // self-closing tags close, and there are CDATA sections. foreign keeps a stack of the elements that are open from the outermost <svg> or
@@ -60,7 +64,7 @@ func (f *foreign) enters(name []byte, is htmlElement, legacy bool) (contentKind,
 	case ofHTML, asHTML:
 		return ofHTML, false
 	case asText:
-		if equalFold(name, "mglyph") || equalFold(name, "malignmark") {
+		if markup.EqualFold(name, "mglyph") || markup.EqualFold(name, "malignmark") {
 			return ofMath, true
 		}
 		return ofHTML, false
@@ -102,11 +106,11 @@ func (f *foreign) cut(n int) {
 // push opens an element of SVG or MathML. Encoding is that of <annotation-xml>.
 func (f *foreign) push(name []byte, kind contentKind, encoding []byte) {
 	switch {
-	case kind == ofSVG && (equalFold(name, "foreignobject") || equalFold(name, "desc") || equalFold(name, "title")):
+	case kind == ofSVG && (markup.EqualFold(name, "foreignobject") || markup.EqualFold(name, "desc") || markup.EqualFold(name, "title")):
 		kind = asHTML
-	case kind == ofMath && len(name) == 2 && (equalFold(name, "mi") || equalFold(name, "mo") || equalFold(name, "mn") || equalFold(name, "ms")), kind == ofMath && equalFold(name, "mtext"):
+	case kind == ofMath && len(name) == 2 && (markup.EqualFold(name, "mi") || markup.EqualFold(name, "mo") || markup.EqualFold(name, "mn") || markup.EqualFold(name, "ms")), kind == ofMath && markup.EqualFold(name, "mtext"):
 		kind = asText
-	case kind == ofMath && equalFold(name, "annotation-xml"):
+	case kind == ofMath && markup.EqualFold(name, "annotation-xml"):
 		kind = asGraphic
 		if bytes.EqualFold(encoding, []byte("text/html")) || bytes.EqualFold(encoding, []byte("application/xhtml+xml")) {
 			kind = asHTML

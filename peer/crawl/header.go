@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"shoal/channel/markup"
 )
 
 // readHead reads the header of a response, up to the empty line that ends it, into l.raw. Lines may end in LF alone, and empty ones may
@@ -54,9 +56,9 @@ type framing struct {
 func (f *framing) note(out []byte, from int) bool {
 	name, value, _ := bytes.Cut(out[from:len(out)-len("\r\n")], []byte(": "))
 	switch {
-	case equalFold(name, "content-length"):
+	case markup.EqualFold(name, "content-length"):
 		f.lengths = append(f.lengths, string(value))
-	case equalFold(name, "transfer-encoding"):
+	case markup.EqualFold(name, "transfer-encoding"):
 		f.codings = append(f.codings, string(value))
 	default:
 		return false
@@ -137,7 +139,7 @@ func tidyHeader(out, raw []byte) ([]byte, error) {
 
 // strayOctets is how much stands before the "HTTP" of a status line, as a program's byte order mark. Browsers pass over four octets.
 func strayOctets(raw []byte) int {
-	return max(0, indexFold(raw[:min(len(raw), 4+len("http"))], "http"))
+	return max(0, markup.IndexFold(raw[:min(len(raw), 4+len("http"))], "http"))
 }
 
 // isNumber reports whether a length is one.
@@ -160,7 +162,7 @@ func appendLine(out, line []byte) []byte {
 // statusLine corrects a status line as "http/1.1  200 OK", "HTTP/1 200", "HTTP 200" and "HTTP/1.1 200OK". Others it leaves to the parser.
 func statusLine(line []byte) []byte {
 	words := bytes.Fields(line)
-	if len(words) < 2 || len(words[0]) < len("HTTP") || !equalFold(words[0][:len("HTTP")], "http") {
+	if len(words) < 2 || len(words[0]) < len("HTTP") || !markup.EqualFold(words[0][:len("HTTP")], "http") {
 		return line
 	}
 	version, ok := plainVersion(string(words[0][len("HTTP"):]))

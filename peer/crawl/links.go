@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/markup"
 )
 
 // follow adds the link of the present element, unless it is nofollow.
@@ -31,7 +32,7 @@ func (r *reader) link() {
 	}
 	switch {
 	case hasWord(t.rel, "canonical"):
-		if to := r.lead(reference(t.href)); to.url != "" {
+		if to := r.lead(markup.Value(t.href)); to.url != "" {
 			r.add(to)
 		}
 	case hasWord(t.rel, "next"), hasWord(t.rel, "prev"), hasWord(t.rel, "alternate") && !hasWord(t.rel, "stylesheet"):
@@ -45,7 +46,7 @@ func (r *reader) link() {
 }
 
 func isFeedType(kind []byte) bool {
-	return indexFold(kind, "rss+xml") >= 0 || indexFold(kind, "atom+xml") >= 0
+	return markup.IndexFold(kind, "rss+xml") >= 0 || markup.IndexFold(kind, "atom+xml") >= 0
 }
 
 // meta handles a <meta>: directives for robots, and refresh.
@@ -139,7 +140,7 @@ func (p *page) resolve(base string, href []byte) ref {
 		}
 	}
 	var r ref
-	if u, err := channel.Resolve(base, p.query.encode(reference(href))); err == nil {
+	if u, err := channel.Resolve(base, p.query.encode(markup.Value(href))); err == nil {
 		u = withoutSession(u)
 		r = ref{u, urlHash(u)}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"shoal/channel"
+	"shoal/channel/markup"
 )
 
 // page holds what was read from one HTML document. It is reused for the next one. Owned by the session.
@@ -33,11 +34,14 @@ const shortText = 100
 
 // read goes through a document: links, fingerprint of the text, what its author asks of robots, and the text itself if wanted.
 func (p *page) read(url string, body []byte, contentType, product string, withText bool) {
-	r := reader{page: p, url: url, base: url, product: product, withText: withText, xml: mediaType(contentType) == "application/xhtml+xml"}
-	body, p.query = utf8Of(body, contentType)
+	r := reader{page: p, url: url, base: url, product: product, withText: withText, xml: markup.MediaType(contentType) == "application/xhtml+xml"}
+	body, enc, name := markup.UTF8(body, contentType)
+	if p.query = nil; enc != nil {
+		p.query = &query{enc, name}
+	}
 	for again := true; again; { // at most twice
 		p.begin(r.base)
-		r.tokenizer, r.foreign, r.frames, r.shingles = tokenizer{doc: body}, foreign{stack: r.foreign.stack[:0]}, framesMayCome, channel.Shingler{}
+		r.tokenizer, r.foreign, r.frames, r.shingles = markup.NewTokenizer(body), foreign{stack: r.foreign.stack[:0]}, framesMayCome, channel.Shingler{}
 		r.bodyFrom = -1
 		again = r.read()
 	}
@@ -74,7 +78,7 @@ type reader struct {
 	withText     bool
 	xml          bool // the document is XHTML
 
-	tokenizer tokenizer
+	tokenizer markup.Tokenizer
 	foreign   foreign
 	frames    frames
 	shingles  channel.Shingler
@@ -110,20 +114,20 @@ func (f frames) only() bool { return f > framesMayCome || f == framesEnded }
 // read goes through the document to its end, or until a <base> comes so late that it is to be read again.
 func (r *reader) read() (again bool) {
 	for {
-		kind, token := r.tokenizer.next(r.xml || r.foreign.cdata())
+		kind, token := r.tokenizer.Next(r.xml || r.foreign.cdata())
 		switch kind {
-		case endOfFile:
+		case markup.EndOfFile:
 			return false
-		case textToken:
+		case markup.TextToken:
 			if r.frames == framesMayCome && !isBlank(token) {
 				r.frames = framesCannot
 			}
 			r.show(token)
-		case startTag:
+		case markup.StartTag:
 			if r.start(token) {
 				return true
 			}
-		case endTag:
+		case markup.EndTag:
 			r.end(token, elementOf(token))
 		}
 	}
@@ -137,7 +141,7 @@ func (r *reader) start(name []byte) (again bool) {
 	if is.has(looked) || !r.foreign.inHTML() {
 		look = r.attribute
 	}
-	selfClosing, whole := r.tokenizer.attributes(look)
+	selfClosing, whole := r.tokenizer.Attributes(look)
 	switch {
 	case !whole:
 		return false
@@ -215,13 +219,12 @@ func (r *reader) content(is htmlElement, closed bool) {
 	}
 	switch is {
 	case elScript:
-		r.tokenizer.script()
+		r.tokenizer.Script()
 	case elPlaintext:
-		r.show(r.tokenizer.doc[r.tokenizer.at:])
-		r.tokenizer.at = len(r.tokenizer.doc)
+		r.show(r.tokenizer.Rest())
 	}
 	if is.has(holdsText) {
-		if text := r.tokenizer.rawText(elements[is].name); is.has(shown) {
+		if text := r.tokenizer.RawText(elements[is].name); is.has(shown) {
 			r.show(text)
 			if is == elTitle && len(r.title) == 0 && r.foreign.inHTML() && r.foreign.templates == 0 {
 				r.title = append(r.title, text[:min(len(text), maxTitle)]...)
@@ -234,7 +237,7 @@ func (r *reader) content(is htmlElement, closed bool) {
 func (r *reader) startFrame(is htmlElement) {
 	switch {
 	case is == elNoframes:
-		r.tokenizer.rawText(elements[is].name)
+		r.tokenizer.RawText(elements[is].name)
 	case r.frames == framesEnded:
 	case is == elFrameset:
 		r.frames++
@@ -277,26 +280,26 @@ func (r *reader) attribute(name, value []byte) {
 	t := &r.tag
 	var to *[]byte
 	switch {
-	case equalFold(name, "href"), equalFold(name, "src"):
+	case markup.EqualFold(name, "href"), markup.EqualFold(name, "src"):
 		if frame := t.is == elFrame || t.is == elIframe; frame != (len(name) == len("src")) {
 			return
 		}
 		to = &t.href
-	case equalFold(name, "rel"):
+	case markup.EqualFold(name, "rel"):
 		to = &t.rel
-	case equalFold(name, "type"):
+	case markup.EqualFold(name, "type"):
 		to = &t.kind
-	case equalFold(name, "http-equiv"):
+	case markup.EqualFold(name, "http-equiv"):
 		to = &t.httpEquiv
-	case equalFold(name, "name"):
+	case markup.EqualFold(name, "name"):
 		to = &t.metaName
-	case equalFold(name, "content"):
+	case markup.EqualFold(name, "content"):
 		to = &t.content
-	case equalFold(name, "xlink:href"):
+	case markup.EqualFold(name, "xlink:href"):
 		to = &t.xlink
-	case equalFold(name, "encoding"):
+	case markup.EqualFold(name, "encoding"):
 		to = &t.encoding
-	case equalFold(name, "color"), equalFold(name, "face"), equalFold(name, "size"):
+	case markup.EqualFold(name, "color"), markup.EqualFold(name, "face"), markup.EqualFold(name, "size"):
 		t.legacy = true
 		return
 	default:
@@ -306,7 +309,7 @@ func (r *reader) attribute(name, value []byte) {
 		return
 	}
 	if *to = value; to != &t.href && to != &t.xlink { // links are decoded when they are followed
-		*to = decoded(value)
+		*to = markup.ValueBytes(value)
 	}
 }
 
@@ -317,7 +320,7 @@ func (r *reader) rebase() (again bool) {
 		return false
 	}
 	r.based = true
-	href := reference(r.tag.href)
+	href := markup.Value(r.tag.href)
 	base, err := channel.Resolve(r.url, r.query.encode(href))
 	if err != nil && leadsNowhere(href) {
 		base, err = href, nil
@@ -334,11 +337,11 @@ func (r *reader) rebase() (again bool) {
 // but "javascript" and "data" (HTML, section 4.2.3).
 func leadsNowhere(href string) bool {
 	scheme, _, ok := strings.Cut(strings.TrimLeft(href, " \t\n\f\r"), ":")
-	if !ok || scheme == "" || !isLetter(scheme[0]) {
+	if !ok || scheme == "" || !markup.IsLetter(scheme[0]) {
 		return false
 	}
 	for i := range len(scheme) {
-		if c := scheme[i]; !isLetter(c) && (c < '0' || c > '9') && c != '+' && c != '-' && c != '.' {
+		if c := scheme[i]; !markup.IsLetter(c) && (c < '0' || c > '9') && c != '+' && c != '-' && c != '.' {
 			return false
 		}
 	}
@@ -355,7 +358,7 @@ func isBlank(text []byte) bool {
 		if c == '&' {
 			return strings.Trim(html.UnescapeString(string(text[i:])), " \t\n\f\r") == ""
 		}
-		if !isSpace[c] && c != 0 {
+		if !markup.IsSpace(c) && c != 0 {
 			return false
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"shoal/channel/markup"
 )
 
 // directives are what the author of a page asks of robots, in <meta name="robots">, <meta name="shoal"> or X-Robots-Tag.
@@ -26,7 +28,7 @@ var withValue = map[string]bool{"unavailable_after": true, "max-snippet": true, 
 
 // parseDirectives reads a list of directives and passes over unknown ones.
 func parseDirectives(list string, now time.Time) (d directives) {
-	if i := indexFold([]byte(list), "unavailable_after"); i >= 0 { // its date may have commas
+	if i := markup.IndexFold([]byte(list), "unavailable_after"); i >= 0 { // its date may have commas
 		if expired(strings.TrimLeft(list[i+len("unavailable_after"):], ": \t"), now) {
 			d.unstored = "expired"
 		}

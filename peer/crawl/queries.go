@@ -84,7 +84,7 @@ func (q *query) says(r rune) bool {
 	return err == nil && !(q.name == "euc-jp" && out[0] == 0x8f) // JIS X 0212 is only decoded
 }
 
-// isControl reports whether a character is a control character that decode has made of an octet.
+// isControl reports whether a character is a control character that markup.Decode has made of an octet.
 func isControl(single *charmap.Charmap, r rune) bool {
 	return r >= 0x80 && r < 0xa0 && single.DecodeByte(byte(r)) == utf8.RuneError
 }

@@ -35,7 +35,7 @@ func (f *Fetch) Features() *compare.Features {
 	if f == nil || f.Status == 0 {
 		return nil
 	}
-	return compare.Of(compare.Fetch{URL: f.URL, Final: f.Final, Status: f.Status, Type: warc.Field(f.Header, "Content-Type"), Body: f.Body})
+	return compare.Of(compare.Fetch{URL: f.URL, Final: f.Final, Status: f.Status, Type: warc.FieldList(f.Header, "Content-Type"), Body: f.Body})
 }
 
 // Modified is the Last-Modified of the answer, Unix seconds; 0: the server says nothing.

@@ -32,8 +32,8 @@ type Content struct {
 // content tells whether a change is about a version that can be read.
 func (c *Change) content() bool { return c.Event != Gone && c.at != (segment.Location{}) }
 
-// ContentType is the Content-Type that the page came with.
-func (c Content) ContentType() string { return warc.Field(c.Header, "Content-Type") }
+// ContentType is the Content-Type that the page came with; several as one list.
+func (c Content) ContentType() string { return warc.FieldList(c.Header, "Content-Type") }
 
 // Content reads what a change is about. A page that has been removed since is ErrNotFound.
 func (p *Pages) Content(c Change) (out Content, err error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/markup"
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/schema"
@@ -448,11 +449,10 @@ func (b *builder) append(r warc.Record) error {
 	return nil
 }
 
-// MediaType is the Content-Type of a header without its parameters.
+// MediaType is the type that a header names, without its parameters; "": none. It is what the crawl has taken the page for.
 func MediaType(header []byte) string {
-	m, _, _ := strings.Cut(warc.Field(header, "Content-Type"), ";")
-	m = strings.ToLower(strings.TrimSpace(m))
-	if len(m) > maxMime || strings.ContainsFunc(m, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+	m := markup.MediaType(warc.FieldList(header, "Content-Type"))
+	if len(m) > maxMime {
 		return ""
 	}
 	return m

@@ -34,7 +34,7 @@ func (b *builder) fingerprint(d *draft, p *channel.Page, digest uint64) error {
 		}
 	}
 	if channel.ContentDigest(p.Body) == digest {
-		p.Shingle = compute(p.URL, warc.Field(p.Header, "Content-Type"), p.Body)
+		p.Shingle = compute(p.URL, warc.FieldList(p.Header, "Content-Type"), p.Body)
 	}
 	return nil
 }

@@ -8,15 +8,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
+	"net/http"
 	"net/url"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/markusmobius/go-trafilatura"
 	"golang.org/x/net/html"
-	"golang.org/x/net/html/charset"
+
+	"shoal/channel/markup"
 )
 
 // Limits of what is read and given.
@@ -37,13 +37,10 @@ type Text struct {
 	Body  string
 }
 
-// Readable tells whether text can be read from a media type.
-func Readable(mediaType string) bool {
-	switch mediaType {
-	case "text/html", "application/xhtml+xml", "text/plain", "":
-		return true
-	}
-	return false
+// Readable tells whether text can be read from what has a Content-Type. It may be written badly, as the crawl reads it too.
+func Readable(contentType string) bool {
+	t := markup.MediaType(contentType)
+	return t == "" || t == "text/plain" || markup.IsHTML(t)
 }
 
 // Extract finds the text of a document of the given Content-Type.
@@ -54,26 +51,20 @@ func Extract(pageURL, contentType string, body []byte) (t Text, err error) {
 		}
 	}()
 	if len(body) > MaxIn {
-		body = body[:MaxIn]
+		body = markup.WholeCharacters(body[:MaxIn])
 	}
-	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil || !Readable(media) {
-		if media, _, _ = strings.Cut(contentType, ";"); !Readable(strings.TrimSpace(media)) {
-			return Text{}, fmt.Errorf("%w: %.60q", ErrNoText, contentType)
-		}
+	media := markup.MediaType(contentType)
+	if !Readable(contentType) || media == "" && !strings.HasPrefix(http.DetectContentType(body), "text/") {
+		return Text{}, fmt.Errorf("%w: %.60q", ErrNoText, contentType)
 	}
-	r, err := charset.NewReader(bytes.NewReader(body), contentType)
-	if err != nil {
-		return Text{}, fmt.Errorf("%w: %w", ErrNoText, err)
-	}
+	body, _, _ = markup.UTF8(body, contentType)
 	if media == "text/plain" {
-		b, err := io.ReadAll(r)
-		if err != nil {
-			return Text{}, fmt.Errorf("%w: %w", ErrNoText, err)
+		if t.Body = clip(strings.TrimSpace(string(body)), MaxOut); t.Body == "" {
+			return Text{}, fmt.Errorf("%w: empty document", ErrNoText)
 		}
-		return Text{Body: clip(strings.TrimSpace(string(b)), MaxOut)}, nil
+		return t, nil
 	}
-	doc, err := html.Parse(r)
+	doc, err := html.Parse(bytes.NewReader(body))
 	if err != nil {
 		return Text{}, fmt.Errorf("%w: %w", ErrNoText, err)
 	}

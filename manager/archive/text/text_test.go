@@ -68,3 +68,42 @@ func TestOptionsLeaveUnmaintainedModulesOff(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// TestTextOfTypesAsTheyAreMet: a type that is written badly does not cost a page its text, as it does not cost the crawl its links.
+func TestTextOfTypesAsTheyAreMet(t *testing.T) {
+	for contentType, readable := range map[string]bool{
+		"text/html charset=utf-8": true, "text/html, text/html": true, "text/html; charset=utf-8, text/html": true, "html": true, "*/*": true, "": true, "TEXT/HTML": true, "unknown/unknown": true,
+		"application/vnd.wap.xhtml+xml": true, "text/plain, text/html": true, "nonsense": true, "text/html, image/png": false, "application/pdf": false, "text/css": false,
+	} {
+		got, err := Extract("http://example.org/", contentType, []byte(article))
+		if found := strings.Contains(got.Body, "quick brown fox"); found != readable || readable != (err == nil) || Readable(contentType) != readable {
+			t.Errorf("%q: %v, text %v, readable %v", contentType, err, found, Readable(contentType))
+		}
+	}
+	if got, err := Extract("http://example.org/", "*/*", []byte("%PDF-1.7\n\x00\x01"+article)); !errors.Is(err, ErrNoText) {
+		t.Errorf("a PDF without a type: %+v", got)
+	}
+}
+
+// TestTextInItsEncoding: the text is read in the encoding in which the crawl reads the links.
+func TestTextInItsEncoding(t *testing.T) {
+	late := strings.Repeat("<!-- a long beginning of nothing but ASCII -->\n", 30)
+	for _, c := range []struct{ name, contentType, doc, want string }{
+		{"an XML declaration", "text/html", "<?xml version='1.0' encoding='koi8-r'?><html><body><p>\xcd\xc9\xd2", "мир"},
+		{"an XML declaration of XHTML", "application/xhtml+xml", "<?xml version='1.0' encoding='koi8-r'?><html><body><p>\xcd\xc9\xd2", "мир"},
+		{"undeclared UTF-8 after 1,024 octets", "text/html", "<html><body>" + late + "<p>мир", "мир"},
+		{"a <meta> after 1,024 octets", "text/html", "<html><head>" + late + "<meta charset=koi8-r></head><body><p>\xcd\xc9\xd2", "мир"},
+		{"a charset that means nothing", "text/html; charset=nonsense", "<meta charset=koi8-r><p>\xcd\xc9\xd2", "мир"},
+		{"a list of types", "text/html; charset=koi8-r, text/html", "<p>\xcd\xc9\xd2", "мир"},
+		{"plain text that quotes a <meta>", "text/plain", "<meta charset=koi8-r> мир", "<meta charset=koi8-r> мир"},
+		{"plain text in windows-1252", "text/plain", "caf\xe9", "café"},
+	} {
+		if got, err := Extract("http://example.org/", c.contentType, []byte(c.doc)); err != nil || got.Body != c.want {
+			t.Errorf("%s: %q, %v; want %q", c.name, got.Body, err, c.want)
+		}
+	}
+	cut := "<p>" + strings.Repeat("é", MaxIn/2) // the last character is cut
+	if got, err := Extract("http://example.org/", "text/html", []byte(cut)); err != nil || strings.ContainsAny(got.Body, "Ã\uFFFD") {
+		t.Errorf("a document that was cut within a character: %.20q, %v", got.Body, err)
+	}
+}

@@ -3,6 +3,8 @@ package warc
 import (
 	"bytes"
 	"fmt"
+	"iter"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -102,15 +104,27 @@ func Relength(header []byte, status, length int) []byte {
 
 // Field finds a field of an HTTP header, without regard to case; empty: none.
 func Field(header []byte, name string) string {
-	for len(header) > 0 {
-		var line []byte
-		line, header, _ = bytes.Cut(header, []byte("\n"))
-		n, v, ok := bytes.Cut(line, []byte(":"))
-		if ok && len(n) == len(name) && strings.EqualFold(string(n), name) {
-			return string(bytes.TrimSpace(v))
-		}
+	for v := range values(header, name) {
+		return v
 	}
 	return ""
+}
+
+// FieldList gives all fields of a name as one list (RFC 9110, section 5.3); empty: none.
+func FieldList(header []byte, name string) string {
+	return strings.Join(slices.Collect(values(header, name)), ", ")
+}
+
+// values goes through the fields of a name.
+func values(header []byte, name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for line := range bytes.SplitSeq(header, []byte("\n")) {
+			n, v, ok := bytes.Cut(line, []byte(":"))
+			if ok && len(n) == len(name) && strings.EqualFold(string(n), name) && !yield(string(bytes.TrimSpace(v))) {
+				return
+			}
+		}
+	}
 }
 
 // isStatusLine tells whether line is "HTTP/x.y STATUS...". The reason may be anything, as readers do not look at it.

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"unsafe"
 )
@@ -140,4 +141,22 @@ func FuzzOf(f *testing.F) {
 			t.Errorf("differs from itself: %+v", r)
 		}
 	})
+}
+
+// TestFetchesInOtherWords: the type and the encoding of a page may be said in several ways, and badly; the page is the same.
+func TestFetchesInOtherWords(t *testing.T) {
+	late := "<!-- " + strings.Repeat("a long beginning ", 100) + "-->"
+	of := func(contentType, body string) *Features {
+		return Of(Fetch{URL: "https://a.example/x", Status: 200, Type: contentType, Body: []byte(body)})
+	}
+	want := of("text/html; charset=utf-8", "<p>мир и труд 3")
+	for _, c := range [][2]string{
+		{"text/html charset=koi8-r", "<p>\xcd\xc9\xd2 \xc9 \xd4\xd2\xd5\xc4 3"}, {"text/html, text/html", "<meta charset=koi8-r><p>\xcd\xc9\xd2 \xc9 \xd4\xd2\xd5\xc4 3"},
+		{"html", "<?xml version='1.0' encoding='koi8-r'?><p>\xcd\xc9\xd2 \xc9 \xd4\xd2\xd5\xc4 3"}, {"*/*", late + "<meta charset=koi8-r><p>\xcd\xc9\xd2 \xc9 \xd4\xd2\xd5\xc4 3"},
+		{"text/html", late + "<p>мир и труд 3"}, {"text/plain; charset=koi8-r", "\xcd\xc9\xd2 \xc9 \xd4\xd2\xd5\xc4 3"},
+	} {
+		if r := (Host{}).Compare(want, of(c[0], c[1])); r.Verdict != Same {
+			t.Errorf("%q of %q: differs by %b, %v", c[1][:min(len(c[1]), 60)], c[0], r.Differ, r.Verdict)
+		}
+	}
 }

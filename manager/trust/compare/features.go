@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"hash/fnv"
-	"mime"
 	"net/url"
 	"slices"
 	"strings"
@@ -12,9 +11,9 @@ import (
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
-	"golang.org/x/net/html/charset"
 
 	"shoal/channel"
+	"shoal/channel/markup"
 )
 
 // Fetch is one fetch of a page.
@@ -39,24 +38,22 @@ func Of(f Fetch) *Features {
 		r.Final = channel.URLHash(f.Final)
 	}
 	body := f.Body[:min(len(f.Body), maxBody)]
-	media, _, err := mime.ParseMediaType(f.Type)
-	switch {
-	case err == nil && media == "text/plain":
-		p := reader{base: base(f), f: r, last: "^"}
-		p.text(string(body))
-		p.finish()
-	case err == nil && media != "text/html" && media != "application/xhtml+xml" && media != "":
-		r.Exact = channel.ContentDigest(body)
-	default:
-		utf8, err := charset.NewReader(bytes.NewReader(body), f.Type)
-		if err != nil {
-			r.Exact = channel.ContentDigest(body)
-			return r
-		}
-		p := reader{base: base(f), f: r, last: "^"}
-		p.page(html.NewTokenizer(utf8))
-		p.finish()
+	if len(body) < len(f.Body) {
+		body = markup.WholeCharacters(body)
 	}
+	media := markup.MediaType(f.Type)
+	if len(body) == 0 || media != "" && media != "text/plain" && !markup.IsHTML(media) {
+		r.Exact = channel.ContentDigest(body)
+		return r
+	}
+	text, _, _ := markup.UTF8(body, f.Type)
+	p := reader{base: base(f), f: r, last: "^"}
+	if media == "text/plain" {
+		p.text(string(text))
+	} else {
+		p.page(html.NewTokenizer(bytes.NewReader(text)))
+	}
+	p.finish()
 	return r
 }
 

@@ -1,60 +1,64 @@
-package crawl
+package markup
 
 import "bytes"
 
-// tokenizer cuts an HTML document into tokens as the HTML standard does (section 13.2.5), as far as that decides which elements there are. It
+// Tokenizer cuts an HTML document into tokens as the HTML standard does (section 13.2.5), as far as that decides which elements there are. It
 // does not change or copy the document. Tokens are parts of it.
 //
-// In the standard the tree that is being built decides how the tokenizer goes on. Here the caller does: it calls rawText or script after the
-// start tag of an element without markup, and tells next whether CDATA sections are allowed.
-type tokenizer struct {
+// In the standard the tree that is being built decides how the tokenizer goes on. Here the caller does: it calls RawText, Script or Rest after
+// the start tag of an element without markup, and tells Next whether CDATA sections are allowed.
+type Tokenizer struct {
 	doc []byte
 	at  int // where the next token begins
 }
 
-// tokenKind says what next has found.
-type tokenKind uint8
+// NewTokenizer begins with a document.
+func NewTokenizer(doc []byte) Tokenizer { return Tokenizer{doc: doc} }
 
+// Kind says what Next has found.
+type Kind uint8
+
+// The kinds of tokens.
 const (
-	endOfFile tokenKind = iota
-	textToken
-	startTag // the token is its name; the caller must call attributes next
-	endTag   // the token is its name
+	EndOfFile Kind = iota
+	TextToken
+	StartTag // the token is its name; the caller must call Attributes next
+	EndTag   // the token is its name
 )
 
-// next gives the next token. It passes over comments, doctypes and the like. With cdata, as in SVG and MathML, it passes over CDATA sections
+// Next gives the next token. It passes over comments, doctypes and the like. With cdata, as in SVG and MathML, it passes over CDATA sections
 // too; elsewhere "<![CDATA[" begins a comment that ends at the next ">".
-func (t *tokenizer) next(cdata bool) (kind tokenKind, token []byte) {
+func (t *Tokenizer) Next(cdata bool) (kind Kind, token []byte) {
 	d, start := t.doc, t.at
 	for i := start; ; {
 		n := bytes.IndexByte(d[i:], '<')
 		if n < 0 || i+n+1 >= len(d) {
 			t.at = len(d)
 			if start == len(d) {
-				return endOfFile, nil
+				return EndOfFile, nil
 			}
-			return textToken, d[start:]
+			return TextToken, d[start:]
 		}
 		i += n
 		c := d[i+1]
-		if c == '/' && i+2 >= len(d) || !isLetter(c) && c != '/' && c != '!' && c != '?' {
+		if c == '/' && i+2 >= len(d) || !IsLetter(c) && c != '/' && c != '!' && c != '?' {
 			i++ // "<" is text here
 			continue
 		}
 		if i > start {
 			t.at = i
-			return textToken, d[start:i]
+			return TextToken, d[start:i]
 		}
 		switch {
-		case isLetter(c):
+		case IsLetter(c):
 			end := t.tagName(i + 1)
-			return startTag, d[i+1 : end]
-		case c == '/' && isLetter(d[i+2]):
+			return StartTag, d[i+1 : end]
+		case c == '/' && IsLetter(d[i+2]):
 			end := t.tagName(i + 2)
-			if _, whole := t.attributes(nil); !whole {
-				return endOfFile, nil
+			if _, whole := t.Attributes(nil); !whole {
+				return EndOfFile, nil
 			}
-			return endTag, d[i+2 : end]
+			return EndTag, d[i+2 : end]
 		case c == '!' && bytes.HasPrefix(d[i+2:], []byte("--")):
 			i = commentEnd(d, i+len("<!--"))
 		case c == '!' && cdata && bytes.HasPrefix(d[i+2:], []byte("[CDATA[")):
@@ -67,7 +71,7 @@ func (t *tokenizer) next(cdata bool) (kind tokenKind, token []byte) {
 }
 
 // tagName reads a tag's name and returns its end.
-func (t *tokenizer) tagName(from int) int {
+func (t *Tokenizer) tagName(from int) int {
 	i := from
 	for i < len(t.doc) && !endsName[t.doc[i]] {
 		i++
@@ -83,9 +87,9 @@ var (
 	isSpace       = [256]bool{'\t': true, '\n': true, '\f': true, '\r': true, ' ': true}
 )
 
-// attributes reads the rest of a tag and calls f, unless that is nil, for each attribute. The name is as written; the value lacks its quotes and
+// Attributes reads the rest of a tag and calls f, unless that is nil, for each attribute. The name is as written; the value lacks its quotes and
 // still has its character references. It returns whole as false if the tag does not end: then it does not count, and the document ends.
-func (t *tokenizer) attributes(f func(name, value []byte)) (selfClosing, whole bool) {
+func (t *Tokenizer) Attributes(f func(name, value []byte)) (selfClosing, whole bool) {
 	d, i := t.doc, t.at
 	for {
 		for i < len(d) && isSpace[d[i]] {
@@ -181,8 +185,8 @@ func behind(d []byte, i int, mark string) int {
 	return len(d)
 }
 
-// rawText reads the text of an element without markup, up to its end tag.
-func (t *tokenizer) rawText(name string) []byte {
+// RawText reads the text of an element without markup, up to its end tag.
+func (t *Tokenizer) RawText(name string) []byte {
 	from := t.at
 	for i := from; ; {
 		n := bytes.IndexByte(t.doc[i:], '<')
@@ -198,9 +202,16 @@ func (t *tokenizer) rawText(name string) []byte {
 	}
 }
 
-// script passes over a script, up to its end tag. Between "<!--" and "-->" a script may contain another one with its end tag (section
+// Rest reads the text of an element that has no end tag: <plaintext>.
+func (t *Tokenizer) Rest() []byte {
+	from := t.at
+	t.at = len(t.doc)
+	return t.doc[from:]
+}
+
+// Script passes over a script, up to its end tag. Between "<!--" and "-->" a script may contain another one with its end tag (section
 // 13.2.5.15 and following).
-func (t *tokenizer) script() {
+func (t *Tokenizer) Script() {
 	const (
 		plain   = iota
 		escaped // between "<!--" and "-->"
@@ -242,13 +253,13 @@ func (t *tokenizer) script() {
 }
 
 // isTag reports whether a mark and a whole name stand at i.
-func (t *tokenizer) isTag(i int, mark byte, name string) bool {
+func (t *Tokenizer) isTag(i int, mark byte, name string) bool {
 	end := i + 1 + len(name)
-	return end < len(t.doc) && t.doc[i] == mark && endsName[t.doc[end]] && equalFold(t.doc[i+1:end], name)
+	return end < len(t.doc) && t.doc[i] == mark && endsName[t.doc[end]] && EqualFold(t.doc[i+1:end], name)
 }
 
-// equalFold compares ASCII letters in any case. Name is in lower case.
-func equalFold(b []byte, name string) bool {
+// EqualFold compares ASCII letters in any case. Name is in lower case.
+func EqualFold(b []byte, name string) bool {
 	if len(b) != len(name) {
 		return false
 	}
@@ -260,4 +271,8 @@ func equalFold(b []byte, name string) bool {
 	return true
 }
 
-func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+// IsLetter reports whether an octet is an ASCII letter.
+func IsLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// IsSpace reports whether an octet is white space to HTML.
+func IsSpace(c byte) bool { return isSpace[c] }

@@ -1,4 +1,4 @@
-package crawl
+package markup
 
 import (
 	"bytes"
@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// reference gives the value of an attribute: what is no character is U+FFFD, and character references are decoded.
-func reference(b []byte) string {
+// Value gives the value of an attribute: what is no character is U+FFFD, and character references are decoded.
+func Value(b []byte) string {
 	if bytes.IndexByte(b, 0) >= 0 || !utf8.Valid(b) {
 		b = scalars(b)
 	}
@@ -18,12 +18,12 @@ func reference(b []byte) string {
 	return unescape(string(b))
 }
 
-// decoded does the same without a copy where nothing is to be done.
-func decoded(b []byte) []byte {
+// ValueBytes does the same without a copy where nothing is to be done.
+func ValueBytes(b []byte) []byte {
 	if bytes.IndexByte(b, '&') < 0 && bytes.IndexByte(b, 0) < 0 && utf8.Valid(b) {
 		return b
 	}
-	return []byte(reference(b))
+	return []byte(Value(b))
 }
 
 // scalars puts U+FFFD for each NUL (HTML, section 13.2.5) and for what is not UTF-8: one for each longest beginning of a character (Encoding
