@@ -8,6 +8,8 @@ package sitemap
 import (
 	"bytes"
 	"iter"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -38,37 +40,58 @@ type Entry struct {
 type Document struct {
 	Kind Kind
 	text []byte // UTF-8
+	from int    // where the root is
 }
 
 // Open recognises a document by its text; contentType is that of its HTTP response, if there is one, and counts only for the encoding.
 func Open(body []byte, contentType string) *Document {
 	d := &Document{text: utf8Of(body, contentType)}
 	s := scanner{text: d.text}
-	for {
+	for depth := 0; ; {
 		switch s.next() {
 		case ended:
 			if bytes.IndexByte(d.text, '<') < 0 {
 				d.Kind = List
 			}
 			return d
+		case closed:
+			depth = max(depth-1, 0)
 		case opened:
-			d.Kind = kindOf(s.local)
-			return d
+			if s.from > d.from+maxDirt && d.Kind != Unknown {
+				return d
+			}
+			kind, root := kindOf(s.local)
+			if root && depth == 0 {
+				d.Kind, d.from = kind, s.from
+				return d
+			}
+			if d.Kind == Unknown {
+				d.Kind, d.from = URLs, s.from
+			}
+			if !s.empty && !stays[strings.ToLower(string(s.local))] {
+				depth++
+			}
 		}
 	}
 }
 
+// maxDirt is how much may stand between the first tag and the root: the warnings of a program, a script that a host has put in.
+const maxDirt = 16 << 10
+
+// stays are elements of HTML whose end tag is often not there.
+var stays = map[string]bool{"br": true, "hr": true, "img": true, "link": true, "meta": true, "p": true}
+
 // kindOf tells a document by its root. A root that is none of the known ones may still be of a sitemap that is wrapped.
-func kindOf(root []byte) Kind {
+func kindOf(name []byte) (kind Kind, root bool) {
 	switch {
-	case is(root, "sitemapindex"):
-		return Index
-	case is(root, "rss"), is(root, "feed"), is(root, "rdf"):
-		return Feed
-	case is(root, "html"):
-		return Unknown
+	case is(name, "sitemapindex"):
+		return Index, true
+	case is(name, "rss"), is(name, "feed"), is(name, "rdf"):
+		return Feed, true
+	case is(name, "html"):
+		return Unknown, true
 	}
-	return URLs
+	return URLs, is(name, "urlset")
 }
 
 // Entries gives the entries in their order. Torn is set when the text ends within one, which is left out.
@@ -105,7 +128,7 @@ func (d *Document) lines(yield func(Entry) bool) {
 
 // locations goes through a sitemap or an index. An entry's lastmod stands before its loc or after it.
 func (d *Document) locations(yield func(Entry) bool, torn *bool) {
-	s := scanner{text: d.text}
+	s := scanner{text: d.text, at: d.from}
 	var root, group prefix
 	var next Entry // that waits for its lastmod
 	lastmod := ""  // that waits for its loc
@@ -182,8 +205,9 @@ func (s *scanner) namesOther() bool {
 
 // links goes through a feed. The links of an entry have its time, wherever that stands in it.
 func (d *Document) links(yield func(Entry) bool, torn *bool) {
-	s := scanner{text: d.text}
+	s := scanner{text: d.text, at: d.from}
 	var root, group prefix
+	atoms := [][]byte{[]byte("atom")} // prefixes of Atom's elements
 	var waiting []Entry
 	changed, rank := "", len(times)
 	inside, permanent := false, Entry{} // an entry; its guid, which is its link where it has no other (RSS 2.0)
@@ -207,6 +231,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 			flush()
 			return
 		}
+		atoms = s.bindings(atoms)
 		if (kind == opened || kind == closed) && (is(s.local, "item") || is(s.local, "entry")) {
 			if kind == opened {
 				group.set(&s)
@@ -223,7 +248,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 			continue
 		}
 		root.first(&s)
-		if !inside && kindOf(s.local) == Feed || is(s.local, "channel") {
+		if kind, _ := kindOf(s.local); !inside && kind == Feed || is(s.local, "channel") {
 			ofFeed = s.withBase(ofFeed)
 			ofEntry = ofFeed
 		}
@@ -234,7 +259,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 			}
 			continue
 		}
-		if is(s.local, "link") && (ours || inside && is(s.prefix, "atom")) && s.leads() {
+		if is(s.local, "link") && (ours || inside && slices.ContainsFunc(atoms, s.hasPrefix)) && s.leads() {
 			line, base := s.line(), s.withBase(ofEntry)
 			text, atom := s.attribute("href")
 			if !atom && !s.empty {
@@ -259,6 +284,24 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 		}
 	}
 }
+
+// bindings adds the prefixes that a tag binds to Atom's namespace.
+func (s *scanner) bindings(known [][]byte) [][]byte {
+	if bytes.Contains(s.attributes, []byte("xmlns:")) {
+		for _, m := range atomBinding.FindAllSubmatch(s.attributes, maxBindings) {
+			if len(known) <= maxBindings && !slices.ContainsFunc(known, func(p []byte) bool { return bytes.EqualFold(p, m[1]) }) {
+				known = append(known, m[1])
+			}
+		}
+	}
+	return known
+}
+
+var atomBinding = regexp.MustCompile(`\sxmlns:([^\s="']+)\s*=\s*["']\s*https?://www\.w3\.org/2005/Atom/?\s*["']`)
+
+const maxBindings = 4 // prefixes of Atom's in a feed
+
+func (s *scanner) hasPrefix(name []byte) bool { return bytes.EqualFold(name, s.prefix) }
 
 // permalink reads a guid, if it is the entry's address.
 func (s *scanner) permalink() (e Entry, ok bool) {
