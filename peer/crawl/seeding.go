@@ -167,11 +167,11 @@ func (s *session) enlist(it item, record, soon bool) error {
 	return nil
 }
 
-// maxAsked bounds the time that robots.txt takes for the links of one page. It is a few seconds for the slowest rules: 500 KiB hold 50,000
+// maxAsked bounds the time that robots.txt takes for the links of one page, or for the names of all sitemaps. It is a few seconds for the slowest rules: 500 KiB hold 50,000
 // rules, a page holds a hundred thousand links.
 const maxAsked = 20_000_000
 
-// overRuleBudget counts one more link of the current page and tells whether the page's links have used up the time for robots.txt.
+// overRuleBudget counts one more link of the current page, or one more sitemap, and tells whether they have used up the time for robots.txt.
 func (s *session) overRuleBudget() bool {
 	if s.asked += s.ruleCost; s.asked <= maxAsked {
 		return false

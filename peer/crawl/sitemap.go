@@ -33,14 +33,15 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 	files := newSitemapQueue(s.cfg.Header.Gen, maxSitemaps)
 	var named []string
 	for _, ref := range s.robots.Sitemaps {
-		if u, err := channel.Resolve(s.cfg.Body.Scope.Host+"/robots.txt", ref); err == nil && s.mayRead(u) {
+		if u, err := channel.Resolve(s.cfg.Body.Scope.Host+"/robots.txt", ref); err == nil && s.owns(u) {
 			named = append(named, u)
 		}
 	}
 	files.add(named)
 	room := min(maxSitemapURLs, max(4*s.budget, 1000))
+	s.asked = 0
 	for len(found) < room {
-		u, ok := files.next()
+		u, ok := s.nextSitemap(files)
 		if !ok {
 			break
 		}
@@ -49,7 +50,7 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 			return nil, err
 		}
 		s.visited(&r, 0, kindOf(r.err))
-		if to, err := location(&r); err == nil && r.status >= 300 && r.status < 400 && s.mayRead(to) {
+		if to, err := location(&r); err == nil && r.status >= 300 && r.status < 400 && s.owns(to) {
 			files.add([]string{to})
 			continue
 		}
@@ -65,7 +66,7 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 				found = append(found, e)
 			}
 		}
-		files.add(slices.DeleteFunc(more, func(u string) bool { return !s.mayRead(u) }))
+		files.add(slices.DeleteFunc(more, func(u string) bool { return !s.owns(u) }))
 	}
 	for i := range found {
 		found[i].says = s.newsOf(&found[i])
@@ -76,9 +77,21 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 	return found, nil
 }
 
-// mayRead reports whether a crawl may fetch a sitemap.
-func (s *session) mayRead(u string) bool {
-	return channel.Origin(u) == s.cfg.Body.Scope.Host && s.allowed(u)
+// owns reports whether a URL is of the channel's host.
+func (s *session) owns(u string) bool { return channel.Origin(u) == s.cfg.Body.Scope.Host }
+
+// nextSitemap gives the next file that robots.txt allows. Of the many that may be named only those are looked at that would be read.
+func (s *session) nextSitemap(files *sitemapQueue) (string, bool) {
+	for {
+		u, ok := files.next()
+		if !ok || s.overRuleBudget() {
+			return "", false
+		}
+		if s.allowed(u) {
+			return u, true
+		}
+		files.left++
+	}
 }
 
 // unzipped decompresses a file that is itself gzip, apart from any content encoding.

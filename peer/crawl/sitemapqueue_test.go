@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"shoal/channel"
 )
@@ -16,7 +17,7 @@ func TestManySitemapsOverSeveralCrawls(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
 		indexes, files, turns int // files of each index, or named in robots.txt
-	}{{"in robots.txt", 0, 15, 2}, {"in robots.txt", 0, 37, 5}, {"in an index", 1, 100, 13}, {"in three indexes", 3, 12, 12}, {"in fifteen indexes", 15, 2, 25}} {
+	}{{"in robots.txt", 0, 15, 2}, {"in robots.txt", 0, 37, 5}, {"in robots.txt", 0, 250, 28}, {"in an index", 1, 100, 13}, {"in three indexes", 3, 12, 12}, {"in fifteen indexes", 15, 2, 25}} {
 		t.Run(fmt.Sprintf("%d %s", c.files, c.name), func(t *testing.T) {
 			read, most := map[string]int{}, 0
 			mux := http.NewServeMux()
@@ -63,6 +64,46 @@ func TestManySitemapsOverSeveralCrawls(t *testing.T) {
 				t.Errorf("%d of %d files read in %d crawls, want all in %d; at most %d files a crawl", len(read), total, turns, c.turns, most)
 			}
 		})
+	}
+}
+
+// TestForbiddenSitemapsTakeNoPlace: sitemaps that robots.txt forbids cost a crawl none of those that it may read, and not much time.
+func TestForbiddenSitemapsTakeNoPlace(t *testing.T) {
+	var rules strings.Builder
+	rules.WriteString("User-agent: *\n")
+	for k := range 3 * maxSitemaps {
+		fmt.Fprintf(&rules, "Sitemap: /no%d.xml\nSitemap: /s%d.xml\n", k, k)
+	}
+	rules.WriteString("Disallow: /no\n")
+	fetched, forbidden := 0, 0
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/robots.txt":
+			fmt.Fprint(w, rules.String())
+		case strings.HasPrefix(r.URL.Path, "/no"):
+			forbidden++
+		case strings.HasSuffix(r.URL.Path, ".xml"):
+			fetched++
+			fmt.Fprint(w, "<urlset><url><loc>/x</loc></url></urlset>")
+		default:
+			hypertext("page")(w, r)
+		}
+	})
+	cfg, _ := task(t, mux)
+	if run(t, cfg); fetched != maxSitemaps || forbidden > 0 {
+		t.Errorf("%d sitemaps read, want %d; %d forbidden ones", fetched, maxSitemaps, forbidden)
+	}
+
+	rules.Reset()
+	rules.WriteString("User-agent: *\n")
+	for k := 0; rules.Len() < 480<<10; k++ {
+		fmt.Fprintf(&rules, "Disallow: *%d$\nSitemap:/%d\n", k+1_000_000, k+1_000_000)
+	}
+	begun := time.Now()
+	cfg, _ = task(t, mux)
+	if r := run(t, cfg); r.Errors["skipped-rules"] == 0 || !r.Truncated {
+		t.Errorf("%v for all names: %v", time.Since(begun), r.Errors)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // Limits of a file.
 const (
 	MaxBytes    = 500 << 10        // what lies beyond does not count (RFC 9309, section 2.5); give Parse one more, so that it can tell
-	MaxSitemaps = 100              // sitemaps named
+	MaxSitemaps = 50_000           // sitemaps named, as many as an index may list: hardly a file of MaxBytes names more
 	MaxDelay    = 30 * time.Second // a longer Crawl-delay is kept as this
 )
 
