@@ -1,10 +1,12 @@
 package crawl
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 
 	"shoal/channel"
+	"shoal/channel/markup"
 )
 
 // handle turns a response into a page, follows its links, and says whether it ends the crawl.
@@ -161,7 +163,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 			s.report.Errors["skipped-nofollow"] += s.page.skipped
 		}
 		if textOnly {
-			body = s.page.text
+			body, p.Header = s.page.text, textHeader(p.Header, p.Status)
 		}
 	} else {
 		for _, e := range feedEntries(contentType, r.body, r.it.url) {
@@ -204,6 +206,26 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 		p.Body, p.Links = body, links // in use until the page is spooled
 	}
 	return duplicate, nil
+}
+
+// textHeader makes the header of a page of which only the text is kept: it is plain and in UTF-8, whatever the host sent. What the host said of it
+// has the name that the archive gives to what it said of the body's coding. A header that would be too long keeps its status alone.
+func textHeader(received []byte, status int) []byte {
+	const orig, says = "X-Archive-Orig-", "Content-Type: text/plain; charset=utf-8\r\n\r\n"
+	out := make([]byte, 0, len(received)+len(orig)+len(says))
+	for line := range bytes.SplitAfterSeq(received, []byte("\n")) {
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		if name, _, _ := bytes.Cut(line, []byte(":")); markup.EqualFold(bytes.TrimSpace(name), "content-type") {
+			out = append(out, orig...)
+		}
+		out = append(out, line...)
+	}
+	if len(out) == 0 || len(out)+len(says) > channel.MaxPageHeader {
+		out = fmt.Appendf(out[:0], "HTTP/1.1 %d \r\n", status)
+	}
+	return append(out, says...)
 }
 
 // follow puts one link on the to-do list, or among the inter-site URLs.
