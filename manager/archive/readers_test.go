@@ -159,7 +159,8 @@ func (w *web) fetch(t *testing.T, url, version string, h2, known bool) channel.P
 }
 
 // crawledWeb makes an archive of two hosts that were crawled four times, one over HTTP/1.1 and one over HTTP/2, in several files: new pages,
-// changed ones, unchanged ones by a 304 and by their content, copies, redirects, odd headers. It is closed.
+// changed ones, unchanged ones by a 304 and by their content, copies, redirects, odd headers; and of two that the crawler itself crawled. It is
+// closed.
 func crawledWeb(t *testing.T) (*Archive, []visit) {
 	t.Helper()
 	w := newWeb(t)
@@ -175,6 +176,7 @@ func crawledWeb(t *testing.T) (*Archive, []visit) {
 			r.put(channel.ChunkBody{Report: r.report(channel.Updated)})
 		}
 	}
+	visits = append(visits, crawlsInto(t, a, w, cl)...)
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -262,6 +264,34 @@ func TestGowarc(t *testing.T) {
 	}
 	if kinds["warcinfo"] < 3 || kinds["response"] == 0 || kinds["revisit"] == 0 || kinds["metadata"] < kinds["response"] || kinds["h2"] == 0 || kinds["http/1.1"] == 0 {
 		t.Errorf("records %v", kinds)
+	}
+}
+
+// TestGowarcReadsExports has exports verified and read by gowarc: of what this version wrote, and of what 0.1.0 wrote.
+func TestGowarcReadsExports(t *testing.T) {
+	a, _ := crawledWeb(t)
+	dir := t.TempDir()
+	unpackOld(t, filepath.Join(oldData, "closed.tar.gz"), dir)
+	old := testConfig(filepath.Join(dir, "archive"))
+	old.Clock = (&clock{time.Unix(1_700_040_000, 0).UTC()}).Now
+	for name, cfg := range map[string]Config{"now": a.cfg, "0.1.0": old} {
+		file := filepath.Join(t.TempDir(), "export.warc.gz")
+		var out bytes.Buffer
+		if _, err := open(t, cfg).Export(t.Context(), &out, ExportOptions{Format: FormatWARC}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		v, err := verify.ValidateWARCFile(file)
+		if err != nil || !v.Valid || v.ErrorsCount > 0 || !v.AllRecordsRead || v.RecordCount == 0 {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+		kinds := map[string]int{}
+		readWithGowarc(t, file, kinds)
+		if kinds["warcinfo"] != 1 || kinds["response"] < 5 || kinds["response"]+kinds["metadata"]+1 != v.RecordCount {
+			t.Errorf("%s: records %v of %d", name, kinds, v.RecordCount)
+		}
 	}
 }
 
