@@ -13,6 +13,7 @@ import (
 
 	"shoal/channel"
 	"shoal/manager/archive/pages"
+	"shoal/manager/archive/warc"
 )
 
 // TestIndexNamesTheStatusThatIsReplayed has pages of several statuses found unchanged by a visit without a header, and by a 304: readers replay them by the
@@ -82,5 +83,58 @@ func TestIndexNamesTheStatusThatIsReplayed(t *testing.T) {
 				t.Errorf("%s is %s with status %d", c.URL, c.Event, c.Status)
 			}
 		}
+	}
+}
+
+// TestIndexHasTheTypesOfTheSpecification: a line has the fields of CDXJ 0.1.0 with the JSON types of its example: status, offset and length are
+// numbers. The last two tell where the record is.
+func TestIndexHasTheTypesOfTheSpecification(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	a := open(t, cfg)
+	r, _ := start(t, a, "p", 1, 1)
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/", long, channel.New), r.page("/copy", long, channel.New)}})
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/more", "more "+long, channel.New)}, Report: r.report(channel.Updated)})
+	var out bytes.Buffer
+	if err := a.CDXJ(t.Context(), &out, pages.Index{}); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(out.String()) {
+		n++
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line[strings.Index(line, " {"):]), &fields); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"url", "digest", "mime", "filename"} {
+			if text, ok := fields[name].(string); !ok || text == "" {
+				t.Errorf("%s: %T %[2]v", name, fields[name])
+			}
+		}
+		for _, name := range []string{"status", "offset", "length"} {
+			if number, ok := fields[name].(float64); !ok || number != float64(int64(number)) || number <= 0 {
+				t.Errorf("%s: %T %[2]v", name, fields[name])
+			}
+		}
+		if t.Failed() {
+			continue
+		}
+		var l struct {
+			URL, Filename  string
+			Offset, Length int64
+		}
+		if err := json.Unmarshal([]byte(line[strings.Index(line, " {"):]), &l); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(filepath.Join(cfg.Dir, "warc", l.Filename))
+		if err != nil || l.Offset+l.Length > int64(len(raw)) {
+			t.Fatalf("%s: %d bytes, %v", line, len(raw), err)
+		}
+		s := warc.NewScanner(bytes.NewReader(raw[l.Offset : l.Offset+l.Length]))
+		if !s.Scan() || s.Record().Field("WARC-Target-URI") != l.URL || s.Scan() || s.Err() != nil {
+			t.Errorf("no record of %s alone is at %d of %s: %v", l.URL, l.Offset, l.Filename, s.Err())
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d lines", n)
 	}
 }
