@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: race-compiled servers judging cluster cluster-brief cluster-home updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl wire footprint soak
+.PHONY: race-compiled servers judging cluster cluster-brief cluster-home updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl bench-page wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -113,6 +113,9 @@ bench-before: ## processor time of placing, storing and claiming beside that of 
 
 bench-crawl: ## our crawl beside wget -r and colly, median of 7 (wget: Debian package; colly is fetched)
 	SHOAL_BENCH_CRAWL=7 $(GO) test -count=1 -timeout 15m -v -run TestBenchRivals ./peer/crawl
+
+bench-page: ## reading real pages (go-trafilatura's test files) beside x/net/html's tokenizer, processor time, median of 5; fails above 1.1 times what the lexer of before took
+	SHOAL_PAGES="$$($(GO) list -m -f '{{.Dir}}' github.com/markusmobius/go-trafilatura)/test-files" SHOAL_BENCH_PAGE=5 $(GO) test -count=1 -v -run TestPageBesideTokenizer ./peer/crawl
 
 sites: ## three sites 20, 80 and 200 ms apart and two homes behind address translation, 20 peers; a hole punched between homes (needs root, iproute2, nftables; some minutes)
 	SHOAL_SITES=1 $(GO) test -count=1 -timeout 20m -v -run 'Test(Sites|Homes)$$' ./internal/lab/e2e

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,22 +15,11 @@ import (
 )
 
 // BenchmarkPage reads pages, and beside it x/net/html's tokenizer does no more than cut the same ones into tokens. Pages are the pond's, or with
-// SHOAL_PAGES those of a folder (*.html), for figures on real ones.
+// SHOAL_PAGES those of a folder and of what is in it (*.html), for figures on real ones.
 func BenchmarkPage(b *testing.B) {
 	pages := pondPages(b)
 	if dir := os.Getenv("SHOAL_PAGES"); dir != "" {
-		pages = nil
-		names, err := filepath.Glob(filepath.Join(dir, "*.html"))
-		if err != nil || len(names) == 0 {
-			b.Fatalf("no pages in %s: %v", dir, err)
-		}
-		for _, name := range names {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				b.Fatal(err)
-			}
-			pages = append(pages, text)
-		}
+		pages = pagesIn(b, dir)
 	}
 	size := 0
 	for _, p := range pages {
@@ -46,10 +36,30 @@ func BenchmarkPage(b *testing.B) {
 	}
 	var p page
 	each("read", func(text []byte) { p.read("http://site.test/d/", text, "text/html", "shoal", false) })
-	each("baseline", func(text []byte) {
-		for z := html.NewTokenizer(bytes.NewReader(text)); z.Next() != html.ErrorToken || !errors.Is(z.Err(), io.EOF); {
+	each("baseline", tokensOnly)
+}
+
+// tokensOnly has x/net/html's tokenizer cut a page into tokens.
+func tokensOnly(text []byte) {
+	for z := html.NewTokenizer(bytes.NewReader(text)); z.Next() != html.ErrorToken || !errors.Is(z.Err(), io.EOF); {
+	}
+}
+
+// pagesIn gives the pages of a folder and of what is in it.
+func pagesIn(t testing.TB, dir string) (pages [][]byte) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".html" {
+			return err
 		}
+		text, err := os.ReadFile(name)
+		pages = append(pages, text)
+		return err
 	})
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages in %s: %v", dir, err)
+	}
+	return pages
 }
 
 func pondPages(b *testing.B) (pages [][]byte) {
