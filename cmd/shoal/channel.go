@@ -83,10 +83,20 @@ func ofSite(err error, sites []string) error {
 	text := strings.Replace(err.Error(), "listing: bad line: ", "", 1)
 	if m := lineOf.FindStringSubmatch(text); m != nil {
 		if n, aerr := strconv.Atoi(m[1]); aerr == nil && n >= 1 && n <= len(sites) {
-			text = fmt.Sprintf("nothing was added: %s: %s", sites[n-1], text[len(m[0]):])
+			text = fmt.Sprintf("nothing was added: %s: %s", withoutPassword(sites[n-1]), text[len(m[0]):])
 		}
 	}
 	return errors.New(text)
+}
+
+// withoutPassword is a site as it is kept if it names a user, whose password is not kept and not shown.
+func withoutPassword(site string) string {
+	if strings.Contains(site, "@") {
+		if _, seed, err := channel.ScopeOf(site); err == nil {
+			return seed
+		}
+	}
+	return site
 }
 
 // atLeast refuses a number that is too small.

@@ -46,7 +46,7 @@ func importList(ctx context.Context, a *api.Client, s streams, r io.Reader, f li
 	fmt.Fprintln(s.out)
 	for _, n := range out.New {
 		if n.Line-1 < len(named) {
-			fmt.Fprintf(s.out, "channel %d  %s\n", n.Channel, plain.Printable(named[n.Line-1]))
+			fmt.Fprintf(s.out, "channel %d  %s\n", n.Channel, plain.Printable(withoutPassword(named[n.Line-1])))
 		}
 	}
 	if out.Blocked > 0 {

@@ -143,7 +143,7 @@ func commandsOnAStoppedManager(t *testing.T, cfg stationConfig) {
 		{"export --deliverer nobody", 1, "was delivered by \"nobody\""},
 		{"archive cdx --deliverer nobody --without-visitors", 1, "was delivered by \"nobody\""},
 		{"check", 0, "never backed up"},
-		{"channel add https://user:secret@login.example/x/", 0, "  https://login.example/x/"},
+		{"channel add https://user:secret@login.example/x/", 0, "https://login.example/x/"},
 	} {
 		var out, errs strings.Builder
 		args := append(strings.Fields(x.args), "--data", cfg.data)
