@@ -15,8 +15,8 @@ import (
 // more than the limit, and none of a host that is blocked.
 func TestDiscover(t *testing.T) {
 	t.Parallel()
-	found := []string{"https://news.a.example/x", "https://news.a.example/y", "https://b.test/1", "https://c.test/1", "https://d.test/1", "https://blocked.test/",
-		"http://10.1.2.3/", "http://localhost:8080/x", "https://c.test:6379/1"} // the last ones are nowhere that peers fetch from
+	found := []string{"https://news.a.example/x", "https://news.a.example/y", "https://b-test.example/1", "https://c-test.example/1", "https://d-test.example/1", "https://blocked-test.example/",
+		"http://10.1.2.3/", "http://localhost:8080/x", "https://c-test.example:6379/1"} // the last ones are nowhere that peers fetch from
 	for _, c := range []struct {
 		mode       manager.Discover
 		most       int
@@ -34,7 +34,7 @@ func TestDiscover(t *testing.T) {
 				cfg.Discover, cfg.DiscoverMost, cfg.Reach = c.mode, c.most, desk.PublicHost
 				s.inter = found
 			})
-			if err := b.d.Block(t.Context(), "https://blocked.test", "asked to"); err != nil {
+			if err := b.d.Block(t.Context(), "https://blocked-test.example", "asked to"); err != nil {
 				t.Fatal(err)
 			}
 			b.add(t, "https://a.example")
@@ -52,7 +52,7 @@ func TestDiscover(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range rows {
-				if r.Host == "https://blocked.test" {
+				if r.Host == "https://blocked-test.example" {
 					t.Error("a blocked host has got a channel")
 				}
 			}
@@ -67,7 +67,7 @@ func TestDiscover(t *testing.T) {
 func TestNothingIsDiscoveredWithoutRoom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	b := open(t, dir, func(cfg *manager.Config, s *swarm) { s.inter = []string{"https://b.test/1"} })
+	b := open(t, dir, func(cfg *manager.Config, s *swarm) { s.inter = []string{"https://b-test.example/1"} })
 	b.add(t, "https://a.example")
 	until(t, "an update", func() bool { return b.m.Overview().Updates > 0 })
 	b.stop()
