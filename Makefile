@@ -24,7 +24,7 @@ test: ## all tests, or those of the packages TESTED (under 5 minutes on 2 cores)
 	$(GO) test $(TESTED)
 
 SOAK ?= 20
-soak: ## all tests SOAK times (default 20), half of them beside four busy processes; lists what ever failed, with logs in bin/soak (SOAK_PACKAGES=./peer/...: some packages; ONLY=TestPage: some tests; SOAK_FLAGS=-race; SOAK_JOBS=4: so many packages at once in busy rounds)
+soak: ## all tests SOAK times (default 20), half of them beside four busy processes; lists what ever failed, with logs in bin/soak (SOAK_PACKAGES=./peer/...: some packages; ONLY=TestPage: some tests; SOAK_FLAGS=-race; SOAK_JOBS=4: so many packages at once; SOAK_GO_ON=1: goes on behind the rounds that an earlier call on this tree has finished)
 	SOAK_PACKAGES='$(SOAK_PACKAGES)' SOAK_FLAGS='$(SOAK_FLAGS)' .ci/soak $(SOAK) '$(ONLY)'
 
 # The race detector is written in C.
