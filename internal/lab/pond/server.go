@@ -36,6 +36,9 @@ type Violation struct {
 	Kind string    `json:"kind"` // "parallel", "robots", "crawl-delay"
 	Path string    `json:"path"`
 	From string    `json:"from"` // User-Agent
+	// Beside is the request that was in flight beside a parallel one, and since when.
+	Beside string    `json:"beside,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
 }
 
 // Stats is what a Server has counted. GET /_pond/stats returns it.
@@ -58,6 +61,7 @@ type hostState struct {
 	requests int
 	inFlight int
 	most     int
+	began    Violation // what Beside and Since say of the request that came last
 	last     time.Time // end of the last page request
 	robots   int       // times that robots.txt was asked for
 }
@@ -150,12 +154,12 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-func (s *Server) violate(r *http.Request, kind string) {
+func (s *Server) violate(r *http.Request, v Violation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.violated++
 	if len(s.violations) < MaxViolations {
-		s.violations = append(s.violations, Violation{time.Now(), r.Host, kind, r.URL.RequestURI(), r.UserAgent()})
+		s.violations = append(s.violations, Violation{time.Now(), r.Host, v.Kind, r.URL.RequestURI(), r.UserAgent(), v.Beside, v.Since})
 	}
 }
 
@@ -195,15 +199,16 @@ func (s *Server) enter(host int, r *http.Request, delay time.Duration) (leave fu
 	st.requests++
 	st.inFlight++
 	st.most = max(st.most, st.inFlight)
-	many := st.inFlight > 1
+	many, beside := st.inFlight > 1, st.began
+	st.began = Violation{Kind: "parallel", Beside: r.RemoteAddr + " " + r.URL.RequestURI(), Since: now}
 	// Allow a tenth for clocks and transmission.
 	early := !robots && delay > 0 && !st.last.IsZero() && now.Sub(st.last) < delay*9/10
 	st.mu.Unlock()
 	if many {
-		s.violate(r, "parallel")
+		s.violate(r, beside)
 	}
 	if early {
-		s.violate(r, "crawl-delay")
+		s.violate(r, Violation{Kind: "crawl-delay"})
 	}
 	var once sync.Once
 	out := func() {
@@ -243,7 +248,7 @@ func (s *Server) serveHost(rw http.ResponseWriter, r *http.Request, host int) {
 		send(rw, "text/css", []byte("body { font-family: serif; max-width: 40em; margin: auto }\n"))
 		return
 	case strings.HasPrefix(path, "/private/") && h.Private:
-		s.violate(r, "robots")
+		s.violate(r, Violation{Kind: "robots"})
 		send(rw, "text/html; charset=utf-8", []byte(`<!DOCTYPE html><title>private</title><p>You should not be here. <a href="/private/more.html">more</a></p>`))
 		return
 	}
