@@ -259,15 +259,11 @@ func (c Court) Rules(ctx context.Context) (Trust, error) {
 func (c Court) trust(ctx context.Context, i *manager.TrustInfo) (Trust, error) {
 	t := trustOf(i)
 	t.DoubtedMore = i.InDoubt - len(i.Doubts)
-	refused, err := c.d.Refused(ctx)
+	byHand, err := c.byHand(ctx)
 	if err != nil {
 		return t, err
 	}
-	for _, r := range refused {
-		if r.Deliverer == "" {
-			t.Barred++
-		}
-	}
+	t.Barred = len(byHand)
 	for _, d := range i.Doubts {
 		ch, err := c.d.store.Channel(ctx, d.Channel)
 		if errors.Is(err, channel.ErrUnknown) || ch.State == channel.Removed {
@@ -344,19 +340,30 @@ func (c Court) Peers(ctx context.Context) (out []PeerTrust, more int, err error)
 		return nil, 0, err
 	}
 	all, err := c.d.m.TrustPeers(ctx)
+	byHand, herr := c.byHand(ctx)
+	err = errors.Join(err, herr)
 	out = []PeerTrust{}
 	for i := range all[:min(len(all), maxTrusted)] {
-		out = append(out, c.peerTrust(&all[i]))
+		out = append(out, barred(peerTrustOf(&all[i]), byHand))
 	}
 	return out, len(all) - len(out), err
 }
 
-// peerTrust adds to what the manager knows of a peer that an operator has banned it.
-func (c Court) peerTrust(p *manager.PeerTrust) PeerTrust {
-	out := peerTrustOf(p)
-	banned := bannedBy(c.d.cfg.Members)
-	out.Barred = p.Standing < trust.Suspended && (slices.Contains(banned, p.ID) || p.Account != "" && slices.Contains(banned, p.Account))
-	return out
+// byHand are the peers and accounts that an operator has banned, and no verdict.
+func (c Court) byHand(ctx context.Context) (names []string, err error) {
+	refused, err := c.d.Refused(ctx)
+	for _, r := range refused {
+		if r.Deliverer == "" {
+			names = append(names, r.Name)
+		}
+	}
+	return names, err
+}
+
+// barred adds to what the manager knows of a peer whether an operator has banned it.
+func barred(p PeerTrust, byHand []string) PeerTrust {
+	p.Barred = slices.ContainsFunc(byHand, func(name string) bool { return name != "" && (name == p.Peer || name == p.Account) })
+	return p
 }
 
 func peerTrustOf(p *manager.PeerTrust) PeerTrust {
@@ -380,7 +387,11 @@ func (c Court) Evidence(ctx context.Context, peer string) (PeerEvidence, error) 
 	if err != nil {
 		return PeerEvidence{}, err
 	}
-	out := PeerEvidence{PeerTrust: c.peerTrust(&p), Cases: []Case{}}
+	byHand, err := c.byHand(ctx)
+	if err != nil {
+		return PeerEvidence{}, err
+	}
+	out := PeerEvidence{PeerTrust: barred(peerTrustOf(&p), byHand), Cases: []Case{}}
 	for i := range cases {
 		out.Cases = append(out.Cases, caseOf(&cases[i]))
 	}

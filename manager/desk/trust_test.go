@@ -36,6 +36,23 @@ func TestPardonedSays(t *testing.T) {
 	}
 }
 
+// Only who is banned by hand is said to be so, not others of an account that is refused for what one of its peers delivered.
+func TestBarredByHand(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		p    PeerTrust
+		is   bool
+		hand []string
+	}{
+		{PeerTrust{Peer: "a", Account: "x"}, true, []string{"a"}}, {PeerTrust{Peer: "a", Account: "x"}, true, []string{"x"}},
+		{PeerTrust{Peer: "a", Account: "x"}, false, []string{"b", "y", ""}}, {PeerTrust{Deliverer: "d-1"}, false, []string{"a", ""}}, {PeerTrust{Peer: "a"}, false, nil},
+	} {
+		if got := barred(c.p, c.hand).Barred; got != c.is {
+			t.Errorf("%+v with %q banned by hand: %v", c.p, c.hand, got)
+		}
+	}
+}
+
 // A peer that an operator has banned is not shown as if nothing were against it.
 func TestStandsSaysWhoBanned(t *testing.T) {
 	t.Parallel()

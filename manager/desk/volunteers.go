@@ -111,7 +111,7 @@ func (d *Desk) Refused(ctx context.Context) ([]Refused, error) {
 	}
 	suspended, err := guilty(ctx, d.m)
 	out := []Refused{}
-	for _, name := range d.cfg.Members.Banned() {
+	for _, name := range bannedBy(d.cfg.Members) {
 		r := Refused{Name: name, Standing: trust.Banned.String()}
 		if p, is := suspended[name]; is {
 			r.Standing, r.Deliverer = p.Standing, p.Deliverer
