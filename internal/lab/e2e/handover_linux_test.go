@@ -66,6 +66,10 @@ func TestOneRequestAHost(t *testing.T) {
 		})
 	}
 
+	log := func(format string, v ...any) { // shown if the test fails
+		t.Helper()
+		t.Logf(time.Now().UTC().Format(time.StampMilli)+" "+format, v...)
+	}
 	// holder holds the hosts' answers, and waits for a channel that a peer claims after that: its crawl cannot end.
 	holder := func() (id int, peer string) {
 		web.hold()
@@ -105,6 +109,7 @@ func TestOneRequestAHost(t *testing.T) {
 		id, peer := holder()
 		p := peers[peer].cmd.Process
 		err := p.Signal(syscall.SIGSTOP)
+		log("peer %s falls asleep", peer)
 		web.open()
 		if err != nil {
 			t.Fatal(err)
@@ -112,6 +117,7 @@ func TestOneRequestAHost(t *testing.T) {
 		for until := time.Now().Add(30 * time.Second); !slept && time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 			slept = goesOn(id, "lapsed", peer) // it wakes up while the other one crawls
 		}
+		log("peer %s wakes up", peer)
 		if err := p.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +126,9 @@ func TestOneRequestAHost(t *testing.T) {
 		}
 	}
 	id, peer := holder()
+	log("peer %s leaves", peer)
 	peers[peer].end()
+	log("peer %s has left", peer)
 	delete(peers, peer)
 	web.open()
 	m.until("has another peer go on with what one has left", func() bool { return goesOn(id, "released", peer) })
@@ -137,7 +145,19 @@ func TestOneRequestAHost(t *testing.T) {
 		return true
 	})
 	if st := s.Stats(); st.MaxInFlight != 1 {
-		t.Errorf("at most %d requests in flight to one host, want 1: %v", st.MaxInFlight, st.Violations)
+		for i := 1; i <= 9; i++ {
+			d, err := g.channel(i)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, e := range d.Events {
+				log("channel %d of %s%s was %s at %s, by %s", i, d.Row.Host, d.Row.Scope, e.What, e.At.Format(time.StampMilli), e.Peer)
+			}
+		}
+		for _, v := range st.Violations {
+			log("%s: %s %s%s beside %s since %s", v.When.Format(time.StampMilli), v.Kind, v.Host, v.Path, v.Beside, v.Since.Format(time.StampMilli))
+		}
+		t.Errorf("at most %d requests in flight to one host, want 1", st.MaxInFlight)
 	}
 	for _, p := range peers {
 		p.end()
