@@ -99,7 +99,12 @@ func (h *hold) dial(dial limit.DialFunc) limit.DialFunc {
 		if err != nil {
 			return nil, err
 		}
-		return &leasedConn{Conn: c, hold: h}, nil
+		out := &leasedConn{Conn: c, hold: h}
+		if w, ok := c.(interface{ BeforeWrite(func() error) }); ok { // it waits for its turn to send, and the lease may run down meanwhile
+			w.BeforeWrite(out.may)
+			out.inner = true
+		}
+		return out, nil
 	}
 }
 
@@ -107,8 +112,9 @@ func (h *hold) dial(dial limit.DialFunc) limit.DialFunc {
 // next holder.
 type leasedConn struct {
 	net.Conn
-	hold *hold
-	cut  atomic.Bool
+	hold  *hold
+	inner bool // what it wraps asks may before it sends
+	cut   atomic.Bool
 
 	mu    sync.Mutex
 	timer *time.Timer // guarded by mu; nil: nothing was sent yet, or it is closed
@@ -164,9 +170,23 @@ func (c *leasedConn) ConnectTime() time.Duration {
 }
 
 func (c *leasedConn) Write(b []byte) (int, error) {
-	if !c.hold.may() {
-		return 0, errNoLease
-	}
 	c.watch()
-	return c.Conn.Write(b)
+	if !c.inner {
+		if err := c.may(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Write(b)
+	if err != nil && c.cut.Load() {
+		err = errNoLease
+	}
+	return n, err
+}
+
+// may is asked as late as can be: a computer that falls asleep behind it sends when it wakes up.
+func (c *leasedConn) may() error {
+	if !c.hold.may() {
+		return errNoLease
+	}
+	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
+
+	"shoal/peer/limit"
 )
 
 // clock is a computer's that may sleep: what passes then is seen by the clock since the start only, or by the time of day too.
@@ -113,6 +115,45 @@ func TestNoRequestAfterSleep(t *testing.T) {
 	}
 	if _, err := dial(t.Context(), "tcp", "host.test:80"); !errors.Is(err, errNoLease) {
 		t.Errorf("dialled without a lease: %v", err)
+	}
+}
+
+// TestNoRequestAfterWaitForTurn has a request wait for its turn under a rate until its lease has run down, or has lapsed.
+func TestNoRequestAfterWaitForTurn(t *testing.T) {
+	for _, wait := range []time.Duration{50 * time.Minute, 2 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHold((&clock{}).now)
+			meter := limit.NewMeter(nil)
+			meter.SetRates(0, 1)
+			ours, host := net.Pipe()
+			defer host.Close()
+			var got atomic.Int64
+			go func() {
+				for b := make([]byte, 1<<10); ; {
+					n, err := host.Read(b)
+					got.Add(int64(n))
+					if err != nil {
+						return
+					}
+				}
+			}()
+			h.acked(h.clock(), time.Hour)
+			conn, err := h.dial(func(context.Context, string, string) (net.Conn, error) { return meter.Wrap(ours), nil })(t.Context(), "tcp", "host.test:80")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			request := make([]byte, 500)
+			_, err = conn.Write(request)
+			if synctest.Wait(); err != nil || got.Load() != 500 {
+				t.Fatalf("with a lease: %d bytes sent, %v", got.Load(), err)
+			}
+			meter.Count(0, int(wait/time.Second)<<10) // what else is sent
+			_, err = conn.Write(request)
+			if synctest.Wait(); !errors.Is(err, errNoLease) || got.Load() != 500 {
+				t.Errorf("to wait for %v: %d bytes sent, %v", wait, got.Load()-500, err)
+			}
+		})
 	}
 }
 

@@ -174,7 +174,12 @@ type metered struct {
 	m      *Meter
 	closed chan struct{} // by Close; it ends waits
 	once   sync.Once
+	asks   func() error // see BeforeWrite; nil: nothing
 }
+
+// BeforeWrite has f asked right before the first byte of each Write is sent, behind the wait for its turn. An error ends the Write, and nothing
+// of it is sent. It is called before the connection is used.
+func (c *metered) BeforeWrite(f func() error) { c.asks = f }
 
 // ConnectTime returns how long the handshake took, or 0 if the underlying connection does not know.
 func (c *metered) ConnectTime() time.Duration {
@@ -211,6 +216,11 @@ func (c *metered) Write(b []byte) (n int, err error) {
 		k := cost(len(part))
 		if err := c.payUp(k); err != nil {
 			return n, err
+		}
+		if n == 0 && c.asks != nil {
+			if err := c.asks(); err != nil {
+				return n, err
+			}
 		}
 		w, err := c.Conn.Write(part)
 		n += w
