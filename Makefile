@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: race-compiled servers judging cluster cluster-brief cluster-home updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl bench-page wire footprint soak
+.PHONY: race-compiled unraced servers judging cluster cluster-brief cluster-home updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl bench-page wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -27,17 +27,27 @@ SOAK ?= 20
 soak: ## all tests SOAK times (default 20), half of them beside four busy processes; lists what ever failed, with logs in bin/soak (SOAK_PACKAGES=./peer/...: some packages; ONLY=TestPage: some tests; SOAK_FLAGS=-race; SOAK_JOBS=4: so many packages at once; SOAK_GO_ON=1: goes on behind the rounds that an earlier call on this tree has finished)
 	SOAK_PACKAGES='$(SOAK_PACKAGES)' SOAK_FLAGS='$(SOAK_FLAGS)' .ci/soak $(SOAK) '$(ONLY)'
 
+# What runs on one goroutine: the race detector can find nothing there, and takes ten times as long.
+ALONE := cmd/shoal-dist $(addprefix cmd/shoal-sim/,allocsim cyclesim ordersim overlaysim recrawlsim scalesim)
+# These take longest under the race detector, and begin first, so that no processor waits for one of them at the end.
+LONG := manager/archive internal/lab/e2e cmd/shoal cmd/shoal-peer
 # The race detector is written in C.
-RACED = $$($(GO) list ./... | grep -v /shoal-dist$$)
-race: ## all tests under the race detector, but those that only drive the programs, and of what runs on one goroutine (shoal-dist)
+RACED = $(LONG:%=./%) $$($(GO) list ./... | grep -vxF $(patsubst %,-e shoal/%,$(ALONE) $(LONG)))
+race: ## all tests under the race detector, but those that only drive the programs, and of what runs on one goroutine
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(RACED)
+
+unraced: ## the packages with tests that make race leaves out
+	@echo ./internal/lab/e2e $(ALONE:%=./%)
 
 race-compiled: ## compiles what make race runs, and links nothing: the cache has it then
 	CGO_ENABLED=1 $(GO) list -race -test -deps -export $(RACED) >/dev/null
 
+# For what is compiled to see whether it can be: nothing is optimized.
+QUICK := -gcflags='all=-N -l'
+
 vet: ## go vet; of what volunteers run also for Windows and macOS, tests included
 	$(GO) vet ./...
-	@set -e; for t in windows/amd64 darwin/arm64; do echo "vet $$t"; CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet ./peer/... ./cmd/shoal-peer; done # of TARGETS: make cross compiles the same
+	@set -e; for t in windows/amd64 darwin/arm64; do echo "vet $$t"; CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet $(QUICK) ./peer/... ./cmd/shoal-peer; done # of TARGETS: make cross compiles the same
 
 fmt: ## fail where gofmt would change something
 	@out=$$(git ls-files '*.go' | xargs gofmt -l); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
@@ -62,8 +72,9 @@ fuzz: ## each fuzz target for FUZZTIME (default 10s)
 bench: ## benchmarks with allocations, each beside its baseline
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-cross: ## compile for every system that volunteers have
-	@set -e; for t in $(TARGETS); do echo "build $$t"; CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) build ./...; done
+cross: ## compile for every system that volunteers have, but this one, and link nothing (vet, test and build compile for this one)
+	@set -e; for t in $(filter-out $(shell $(GO) env GOHOSTOS)/$(shell $(GO) env GOHOSTARCH),$(TARGETS)); do echo "compile $$t"; \
+	  CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) list $(QUICK) -export -deps ./... >/dev/null; done
 
 size: build ## fail where a stripped binary is over its limit
 	@./.ci/size $(BIN)/shoal 60 $(BIN)/shoal-peer 38
