@@ -106,7 +106,7 @@ func newAuditor(c *core, keep *keeper, er *errands) *auditor {
 // restore makes the Machine of what the database holds. If there is nothing, this is the first start with one: the members that there are, who have
 // delivered before, are vouched for.
 func (au *auditor) restore(ctx context.Context, now time.Time) error {
-	rules, first, err := au.rules(ctx)
+	rules, first, fresh, err := au.rules(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,9 +140,16 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 	}
 	au.arbiter = au.number(arbiterName)
 	au.trust.JoinArbiter(au.arbiter)
-	if !first {
+	if err := au.agree(ctx); err != nil {
+		return err
+	}
+	if !fresh {
 		au.forget(au.trust)
-		return au.suspendAgain(ctx)
+		return nil
+	}
+	au.cursor = au.keep.cursor
+	if !first { // one more manager of a network: what the others know of its peers comes with their hosts
+		return au.save(ctx, now)
 	}
 	known, err := au.cfg.Archive.Deliverers(ctx, "")
 	if err != nil {
@@ -156,21 +163,7 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 		au.trust.Join(n, trust.Account(au.number(cmp.Or(d.Account, d.Peer))), trust.Prefix(n)) // where it is shows when it comes back
 		au.trust.Vouch(n)
 	}
-	au.cursor = au.keep.cursor
 	return au.save(ctx, now)
-}
-
-// suspendAgain tells the archive who is suspended: one whose database was made anew knows of none.
-func (au *auditor) suspendAgain(ctx context.Context) error {
-	for _, p := range au.trust.Peers() {
-		if p.Standing < trust.Suspended {
-			continue
-		}
-		if err := au.cfg.Archive.Suspend(ctx, p.Peer); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // ruled takes in that the rules have changed.

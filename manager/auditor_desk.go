@@ -252,8 +252,9 @@ func (au *auditor) Uphold(ctx context.Context, name string) (PeerTrust, error) {
 		if !au.trust.Uphold(n) {
 			return fmt.Errorf("%w: %s is not suspended, or is banned already: see shoal peer evidence %s", ErrAsk, name, name)
 		}
+		err := au.keepPeer(n)
 		au.bar(n, true) // it may have been admitted again meanwhile
-		return nil
+		return err
 	})
 }
 
@@ -265,17 +266,22 @@ func (au *auditor) Pardon(ctx context.Context, name string, others ...trust.Peer
 		if acts == nil {
 			return fmt.Errorf("%w: %s is neither suspended nor banned for what it delivered: see shoal peer evidence %s", ErrAsk, name, name)
 		}
+		err := au.keepPeer(n)
 		au.follow(now, acts, delivered{})
 		au.bar(n, false, others...)
-		return nil
+		return err
 	})
 }
 
 // Vouch makes peers established by the operator's word. Those that had no task yet are so from now on too.
 func (au *auditor) Vouch(ctx context.Context, ids ...string) error {
-	return au.onLoop(ctx, func(time.Time) {
+	var failed error
+	err := au.onLoop(ctx, func(time.Time) {
 		for _, id := range slices.Compact(ids) {
-			au.trust.Vouch(au.meet(overlay.ID(id)))
+			n := au.meet(overlay.ID(id))
+			au.trust.Vouch(n)
+			failed = errors.Join(failed, au.keepPeer(n))
 		}
 	})
+	return errors.Join(err, failed)
 }
