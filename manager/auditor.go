@@ -31,7 +31,8 @@ type auditor struct {
 	keep    *keeper
 	errands *errands
 	clerks  *clerks
-	visits  visits          // for the arbiter
+	visits  visits // for the arbiter
+	sights  sights
 	courts  map[uint64]bool // cases that are on their way to a ruling
 	trust   *trust.Machine
 	hosts   map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
@@ -75,6 +76,7 @@ type AuditCounts struct {
 	Audits            int64 // that the Machine asked for
 	Arbitrations      int64 // that were asked for
 	Fetched           int64 // pages that the arbiter fetched
+	Unseen            int64 // of these, of which nothing came
 	Charges           int64
 	Suspended         int64
 	WouldSuspend      int64 // in shadow

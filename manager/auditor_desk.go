@@ -26,6 +26,7 @@ type TrustInfo struct {
 	InDoubt   int // of both together
 	// Doubts are those of both, as far as mostDoubts go: those first that stay on watch longest.
 	Doubts []trust.Doubt
+	Blind  []Blind // from where the arbiter sees nothing
 	// Silent are the machines of managers that did not answer when they were asked for their part.
 	Silent []string
 }
@@ -89,6 +90,7 @@ func (au *auditor) info(now time.Time) TrustInfo {
 			i.Seen++
 		}
 	}
+	i.Blind = au.sights.blind()
 	i.InDoubt = len(i.Doubts)
 	i.Doubts = i.Doubts[:min(len(i.Doubts), mostDoubts)]
 	return i
