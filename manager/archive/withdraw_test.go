@@ -263,6 +263,30 @@ func TestWithdrawGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
+// A purge whose caller has gone, as when its command is interrupted, is gone on with at once.
+func TestPurgeOutlivesItsCaller(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.AccountOf = nil
+	cl := &clock{now: time.Now().Truncate(time.Microsecond)}
+	done := make(chan []channel.ID, 1)
+	cfg.Clock, cfg.OnWithdrawn = cl.Now, func(ids []channel.ID) { done <- ids }
+	a := open(t, cfg)
+	forgeries(t, a, cl)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = a.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	if _, err := a.Withdraw(&cutOff{t.Context(), 6}, "mallory"); !errors.Is(err, context.Canceled) {
+		t.Fatalf("not cut off: %v", err)
+	}
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("not gone on with")
+	}
+	checkWithdrawn(t, a)
+}
+
 // What is stored of a deliverer follows its account and its days, also where the ledger has both in memory.
 func TestDelivererIsNotedAgain(t *testing.T) {
 	cfg := testConfig(t.TempDir())
