@@ -222,7 +222,8 @@ type CaseSide struct {
 	Status  int       `json:"status"`
 	Final   string    `json:"leads_to,omitempty"`
 	Bytes   int       `json:"bytes"`
-	Body    string    `json:"body"` // as text, its first maxSideText bytes
+	Body    string    `json:"body"`          // as text, its first maxSideText bytes
+	Cut     bool      `json:"cut,omitempty"` // there was more than that, or more was not kept
 	Error   string    `json:"error,omitempty"`
 }
 
@@ -444,7 +445,7 @@ func (c Court) Case(ctx context.Context, number string) (Case, error) {
 			continue
 		}
 		out.Sides = append(out.Sides, CaseSide{Side: side.String(), By: archive.DelivererName(uint64(f.By)), Fetched: f.Fetched, Status: f.Status, Final: f.Final, Bytes: f.Size,
-			Body: textOf(f.Body), Error: f.Error})
+			Body: textOf(f.Body), Cut: f.Error == "" && min(len(f.Body), maxSideText) < f.Size, Error: f.Error})
 	}
 	return out, nil
 }
