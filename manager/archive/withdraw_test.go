@@ -272,18 +272,27 @@ func TestPurgeOutlivesItsCaller(t *testing.T) {
 	cfg.Clock, cfg.OnWithdrawn = cl.Now, func(ids []channel.ID) { done <- ids }
 	a := open(t, cfg)
 	forgeries(t, a, cl)
+	cl.crawl(t, a, "dave", 4, func(r *runner) []channel.Page { return []channel.Page{r.page("/dave", news, channel.New)} })
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = a.Run(ctx) }()
 	defer func() { stop(); <-ended }()
+	wait := func(what string) {
+		t.Helper()
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			t.Fatal("not done: " + what)
+		}
+	}
+	if _, err := a.StartWithdraw(t.Context(), "dave"); err != nil {
+		t.Fatal(err)
+	}
+	wait("a purge before, after which nothing is left to be done")
 	if _, err := a.Withdraw(&cutOff{t.Context(), 6}, "mallory"); !errors.Is(err, context.Canceled) {
 		t.Fatalf("not cut off: %v", err)
 	}
-	select {
-	case <-done:
-	case <-time.After(time.Minute):
-		t.Fatal("not gone on with")
-	}
+	wait("what was cut off")
 	checkWithdrawn(t, a)
 }
 
