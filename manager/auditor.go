@@ -31,7 +31,8 @@ type auditor struct {
 	keep    *keeper
 	errands *errands
 	clerks  *clerks
-	visits  visits          // for the arbiter
+	visits  visits // for the arbiter
+	sights  sights
 	courts  map[uint64]bool // cases that are on their way to a ruling
 	trust   *trust.Machine
 	hosts   map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
@@ -75,6 +76,7 @@ type AuditCounts struct {
 	Audits            int64 // that the Machine asked for
 	Arbitrations      int64 // that were asked for
 	Fetched           int64 // pages that the arbiter fetched
+	Unseen            int64 // of these, of which nothing came
 	Charges           int64
 	Suspended         int64
 	WouldSuspend      int64 // in shadow
@@ -106,7 +108,7 @@ func newAuditor(c *core, keep *keeper, er *errands) *auditor {
 // restore makes the Machine of what the database holds. If there is nothing, this is the first start with one: the members that there are, who have
 // delivered before, are vouched for.
 func (au *auditor) restore(ctx context.Context, now time.Time) error {
-	rules, first, err := au.rules(ctx)
+	rules, first, fresh, err := au.rules(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,9 +142,16 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 	}
 	au.arbiter = au.number(arbiterName)
 	au.trust.JoinArbiter(au.arbiter)
-	if !first {
+	if err := au.agree(ctx); err != nil {
+		return err
+	}
+	if !fresh {
 		au.forget(au.trust)
-		return au.suspendAgain(ctx)
+		return nil
+	}
+	au.cursor = au.keep.cursor
+	if !first { // one more manager of a network: what the others know of its peers comes with their hosts
+		return au.save(ctx, now)
 	}
 	known, err := au.cfg.Archive.Deliverers(ctx, "")
 	if err != nil {
@@ -156,21 +165,7 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 		au.trust.Join(n, trust.Account(au.number(cmp.Or(d.Account, d.Peer))), trust.Prefix(n)) // where it is shows when it comes back
 		au.trust.Vouch(n)
 	}
-	au.cursor = au.keep.cursor
 	return au.save(ctx, now)
-}
-
-// suspendAgain tells the archive who is suspended: one whose database was made anew knows of none.
-func (au *auditor) suspendAgain(ctx context.Context) error {
-	for _, p := range au.trust.Peers() {
-		if p.Standing < trust.Suspended {
-			continue
-		}
-		if err := au.cfg.Archive.Suspend(ctx, p.Peer); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // ruled takes in that the rules have changed.

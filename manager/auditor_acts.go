@@ -67,6 +67,9 @@ func (au *auditor) lookBack(a *trust.Act) {
 // suspended stops a peer's tasks, and those of its account, which MayTake names no more: what it has claimed is handed out again.
 func (au *auditor) suspended(a *trust.Act) {
 	au.counts.Suspended++
+	if err := au.keepPeer(a.Peer); err != nil {
+		au.log.Error("a suspension is not kept", "err", err)
+	}
 	au.log.Warn("a peer is suspended for what it delivered", "peer", au.nameOf(a.Peer), "number", archive.DelivererName(uint64(a.Peer)), "score", a.Score)
 	au.bar(a.Peer, true)
 }

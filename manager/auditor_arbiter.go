@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/plain"
 	"shoal/manager/archive"
 	"shoal/manager/archive/evidence"
 	"shoal/manager/trust/compare"
@@ -26,8 +27,67 @@ type visit struct {
 	host *channel.Host // its record
 	sent bool
 
-	gap     time.Duration // between two requests to the host
-	fetched int
+	gap   time.Duration // between two requests to the host
+	looks []look
+}
+
+// look is what came of one fetch.
+type look struct {
+	vantage int
+	why     string // nothing came; empty: the page did
+}
+
+// sights are how the arbiter has fared from each vantage lately. Owned by the loop.
+type sights []sight
+
+type sight struct {
+	hosts int    // in turn at which nothing came
+	last  string // of these
+	why   string
+}
+
+// Blind says that the arbiter sees nothing from a vantage.
+type Blind struct {
+	Vantage int    // 0: the manager's own place; else a proxy, in their order
+	Hosts   int    // in turn at which nothing came
+	Why     string // at the last of them
+	All     bool   // so it is from each vantage
+	Machine string // of the manager; empty: of this one
+}
+
+// blindFrom is how many hosts in turn must have shown nothing before it is rather the vantage that fails than the hosts.
+const blindFrom = 4
+
+// add takes in what came of the fetches of a visit, and counts those in vain.
+func (all *sights) add(origin string, looks []look) (vain int64) {
+	for _, l := range looks {
+		for len(*all) <= l.vantage {
+			*all = append(*all, sight{})
+		}
+		s := &(*all)[l.vantage]
+		if l.why == "" {
+			*s = sight{}
+			continue
+		}
+		vain++
+		if s.why = l.why; s.last != origin {
+			s.hosts, s.last = s.hosts+1, origin
+		}
+	}
+	return vain
+}
+
+// blind are the vantages from which nothing was seen lately.
+func (all sights) blind() (out []Blind) {
+	for i, s := range all {
+		if s.hosts >= blindFrom {
+			out = append(out, Blind{Vantage: i, Hosts: s.hosts, Why: s.why})
+		}
+	}
+	for i := range out {
+		out[i].All = len(out) == len(all)
+	}
+	return out
 }
 
 // Limits of visits.
@@ -112,7 +172,8 @@ func (au *auditor) arbitrate(ctx context.Context) {
 // left ends a visit: the host is left alone as after a crawl. Called on the loop.
 func (au *auditor) left(now time.Time, v *visit) {
 	au.visits.now = nil
-	au.counts.Fetched += int64(v.fetched)
+	au.counts.Fetched += int64(len(v.looks))
+	au.counts.Unseen += au.sights.add(v.t.origin, v.looks)
 	next := now.Add(v.gap)
 	au.machine.Left(channel.KeyOf(v.t.origin), next)
 	h, err := au.keep.hostRecord(v.t.origin)
@@ -170,11 +231,13 @@ func (au *auditor) view(ctx context.Context, t *dispute, v *visit) (decides *arc
 	var sawDelivered, sawChecked, first *archive.EvidenceFetch
 	for i := range au.cfg.Arbiter.Vantages() {
 		p, gap, err := au.cfg.Arbiter.Fetch(ctx, t.url, i, v.gap)
-		v.fetched, v.gap = v.fetched+1, max(v.gap, gap)
+		v.gap = max(v.gap, gap)
 		if err != nil {
+			v.looks = append(v.looks, look{i, plain.Error(err)})
 			au.log.Debug("the arbiter has seen nothing", "url", t.url, "vantage", i, "err", err)
 			continue
 		}
+		v.looks = append(v.looks, look{vantage: i})
 		f := evidence.Of(&archive.Capture{URL: p.URL, Status: p.Status, Header: p.Header, Body: p.Body, Fetched: p.Fetched})
 		seen := f.Features()
 		first = cmp.Or(first, f)

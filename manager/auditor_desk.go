@@ -26,6 +26,7 @@ type TrustInfo struct {
 	InDoubt   int // of both together
 	// Doubts are those of both, as far as mostDoubts go: those first that stay on watch longest.
 	Doubts []trust.Doubt
+	Blind  []Blind // from where the arbiter sees nothing
 	// Silent are the machines of managers that did not answer when they were asked for their part.
 	Silent []string
 }
@@ -89,6 +90,7 @@ func (au *auditor) info(now time.Time) TrustInfo {
 			i.Seen++
 		}
 	}
+	i.Blind = au.sights.blind()
 	i.InDoubt = len(i.Doubts)
 	i.Doubts = i.Doubts[:min(len(i.Doubts), mostDoubts)]
 	return i
@@ -252,8 +254,9 @@ func (au *auditor) Uphold(ctx context.Context, name string) (PeerTrust, error) {
 		if !au.trust.Uphold(n) {
 			return fmt.Errorf("%w: %s is not suspended, or is banned already: see shoal peer evidence %s", ErrAsk, name, name)
 		}
+		err := au.keepPeer(n)
 		au.bar(n, true) // it may have been admitted again meanwhile
-		return nil
+		return err
 	})
 }
 
@@ -265,17 +268,22 @@ func (au *auditor) Pardon(ctx context.Context, name string, others ...trust.Peer
 		if acts == nil {
 			return fmt.Errorf("%w: %s is neither suspended nor banned for what it delivered: see shoal peer evidence %s", ErrAsk, name, name)
 		}
+		err := au.keepPeer(n)
 		au.follow(now, acts, delivered{})
 		au.bar(n, false, others...)
-		return nil
+		return err
 	})
 }
 
 // Vouch makes peers established by the operator's word. Those that had no task yet are so from now on too.
 func (au *auditor) Vouch(ctx context.Context, ids ...string) error {
-	return au.onLoop(ctx, func(time.Time) {
+	var failed error
+	err := au.onLoop(ctx, func(time.Time) {
 		for _, id := range slices.Compact(ids) {
-			au.trust.Vouch(au.meet(overlay.ID(id)))
+			n := au.meet(overlay.ID(id))
+			au.trust.Vouch(n)
+			failed = errors.Join(failed, au.keepPeer(n))
 		}
 	})
+	return errors.Join(err, failed)
 }

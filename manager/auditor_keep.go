@@ -2,6 +2,7 @@ package manager
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -11,33 +12,34 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/manager/archive"
 	"shoal/manager/trust"
 	"shoal/manager/trust/compare"
 )
 
-// rules reads what the operator has set; first says that no manager before this one had a Machine.
-func (au *auditor) rules(ctx context.Context) (c trust.Config, first bool, err error) {
+// rules reads what the operator has set; first says that no manager before this one had a Machine, fresh that this one had none.
+func (au *auditor) rules(ctx context.Context) (c trust.Config, first, fresh bool, err error) {
 	c = trust.Default()
 	b, err := au.cfg.Store.State(ctx, stateTrust)
 	if err != nil {
-		return c, false, fmt.Errorf("read the rules of trust: %w", err)
+		return c, false, false, fmt.Errorf("read the rules of trust: %w", err)
 	}
 	if b != nil {
 		if err := json.Unmarshal(b, &c); err != nil {
-			return c, false, fmt.Errorf("the rules of trust in the database are damaged: %w", err)
+			return c, false, false, fmt.Errorf("the rules of trust in the database are damaged: %w", err)
 		}
 	}
 	c.Arbiter = au.cfg.Arbiter != nil
 	c.Slack = slackOf(au.cfg.Tick)
-	first = b == nil
+	first, fresh = b == nil, b == nil
 	if au.tenancy != nil { // all managers go by the same rules, and each has a Machine of its own
 		at, err := au.cfg.Store.State(ctx, stateTrustAt)
 		if err != nil {
-			return c, false, fmt.Errorf("read up to where the feed was judged: %w", err)
+			return c, false, false, fmt.Errorf("read up to where the feed was judged: %w", err)
 		}
-		first = at == nil
+		fresh = at == nil
 	}
-	return c, first, c.Validate()
+	return c, first, fresh, c.Validate()
 }
 
 // slackOf is by how much servers' dates may be wrong. In a pond, whose ticks are shorter than a minute, everything goes so much faster.
@@ -56,6 +58,77 @@ func (au *auditor) keepRules(ctx context.Context, c trust.Config) error {
 		return err
 	}
 	return au.cfg.Store.PutState(ctx, au.epoch, stateTrust, b)
+}
+
+// agree has the Machine and the archive agree on who is suspended. Whom the Machine has suspended, the archive suspends again: one whose database was made anew knows
+// of nobody. Whom the archive alone has suspended, the Machine takes for suspended, so that an operator can decide about it: its state was not written before a kill, is
+// that of an older backup, or that of a manager among several.
+func (au *auditor) agree(ctx context.Context) error {
+	held, err := au.cfg.Archive.Suspensions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range au.trust.Peers() {
+		if p.Standing < trust.Suspended {
+			continue
+		}
+		if err := au.cfg.Archive.Suspend(ctx, p.Peer); err != nil {
+			return err
+		}
+	}
+	for _, s := range held {
+		n := trust.Peer(archive.DelivererOf(s.Deliverer))
+		p, known := au.trust.Peer(n)
+		switch {
+		case s.Pardon || p.Standing >= trust.Suspended:
+			continue
+		case p.Pardons > 0 && au.tenancy == nil: // it was pardoned, and the manager ended before that was done
+			if err := au.cfg.Archive.Pardon(ctx, n); err != nil {
+				return err
+			}
+			au.bar(n, false)
+			continue
+		case !known:
+			if err := au.joinAgain(ctx, au.trust, n); err != nil {
+				return err
+			}
+		}
+		if au.trust.Convict(n) {
+			au.log.Warn("a peer is suspended in the archive, and is so here from now on", "number", s.Deliverer)
+		}
+	}
+	au.ruled()
+	return nil
+}
+
+// joinAgain tells a Machine of a peer that has delivered, and of which it knows nothing.
+func (c *core) joinAgain(ctx context.Context, m *trust.Machine, n trust.Peer) error {
+	account := ""
+	known, err := c.cfg.Archive.Deliverers(ctx, archive.DelivererName(uint64(n)))
+	if err != nil {
+		return fmt.Errorf("read who has delivered: %w", err)
+	}
+	for _, d := range known {
+		account = cmp.Or(d.Account, d.Peer)
+	}
+	as := trust.Account(n)
+	if account != "" {
+		as = trust.Account(c.number(account))
+	}
+	m.Join(n, as, trust.Prefix(n)) // where it is shows when it comes back
+	return nil
+}
+
+// keepPeer writes what is known of a peer, before something follows from it that outlives a kill. Called on the loop.
+func (au *auditor) keepPeer(n trust.Peer) error {
+	au.endWrite() // it has the peer as it was before
+	ctx, cancel := context.WithTimeout(context.Background(), moveWait)
+	defer cancel()
+	s := trust.ShardOf(n)
+	if err := au.cfg.Store.PutState(ctx, au.epoch, s.Name(), au.trust.Append(nil, s)); err != nil {
+		return fmt.Errorf("what is known of a peer is not written yet, and a restart now would forget what was decided: %w", err)
+	}
+	return nil
 }
 
 // kept is what is to be written of an auditor's state.
@@ -89,7 +162,7 @@ func (au *auditor) collect(now time.Time) (k kept, err error) {
 		put(s.Name(), au.trust.Append(nil, s))
 	}
 	if k.hosts = au.taught; k.hosts {
-		put(stateTrustHosts, au.hostsState())
+		put(stateTrustHosts, hostsState(au.hosts))
 		au.taught = false
 	}
 	errands, err := au.errandsState()
@@ -220,10 +293,10 @@ const (
 )
 
 // hostsState is the stored form of what was learnt of hosts.
-func (au *auditor) hostsState() []byte {
+func hostsState(hosts map[channel.HostKey]*compare.Host) []byte {
 	b := []byte{hostsV1}
-	for _, key := range slices.Sorted(maps.Keys(au.hosts)) {
-		h := au.hosts[key]
+	for _, key := range slices.Sorted(maps.Keys(hosts)) {
+		h := hosts[key]
 		b = binary.BigEndian.AppendUint64(b, uint64(key))
 		b = append(b, h.Alike, h.Links, h.Others, h.Length, byte(h.Loose), h.Learnt, h.Unloose)
 	}

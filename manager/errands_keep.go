@@ -100,6 +100,9 @@ func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
 		for _, w := range k.Pages {
 			e.pages = append(e.pages, wanted{w.URL, w.Hash, w.Case, w.Fetched, w.Dated, w.Rate})
 		}
+		if k.Arbiter && au.cfg.Arbiter == nil { // it was switched off meanwhile: a peer looks, if there is one that may
+			k.Arbiter, e.apart = false, []trust.Peer{e.pages[0].c.Accused}
+		}
 		issue, err := lease.ParseIssue(k.Issue)
 		switch {
 		case k.Arbiter:

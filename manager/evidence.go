@@ -29,6 +29,8 @@ type Deliveries interface {
 	// Suspend withdraws what a peer alone has seen, and has those channels crawled first; Pardon gives it back. Both are durable, and go on by themselves.
 	Suspend(ctx context.Context, by trust.Peer) error
 	Pardon(ctx context.Context, by trust.Peer) error
+	// Suspensions lists what of that holds or is under way.
+	Suspensions(ctx context.Context) ([]archive.Suspension, error)
 	// Older finds pages that a peer alone has seen.
 	Older(ctx context.Context, by trust.Peer, from channel.ID, n int) ([]archive.Older, error)
 }

@@ -53,6 +53,7 @@ var figures = []metric{
 	figure(prometheus.CounterValue, "trust_pages_dropped_total", "Pages that were not looked at again, as that would have been more than the share.", func(o *Overview) float64 { return float64(o.Trust.Errands.Dropped) }),
 	figure(prometheus.CounterValue, "trust_contested_total", "Pages of which peers said different things.", func(o *Overview) float64 { return float64(o.Trust.Counts.Arbitrations) }),
 	figure(prometheus.CounterValue, "trust_arbiter_fetches_total", "Pages that the manager fetched itself.", func(o *Overview) float64 { return float64(o.Trust.Counts.Fetched) }),
+	figure(prometheus.CounterValue, "trust_arbiter_failed_total", "Of the pages that the manager fetched itself, those of which nothing came.", func(o *Overview) float64 { return float64(o.Trust.Counts.Unseen) }),
 	figure(prometheus.CounterValue, "trust_charges_total", "Charges against peers.", func(o *Overview) float64 { return float64(o.Trust.Counts.Charges) }),
 	figure(prometheus.CounterValue, "trust_suspensions_total", "Peers that were suspended.", func(o *Overview) float64 { return float64(o.Trust.Counts.Suspended) }),
 	figure(prometheus.CounterValue, "trust_shadow_suspensions_total", "Charges in shadow after which a peer would have been suspended.", func(o *Overview) float64 { return float64(o.Trust.Counts.WouldSuspend) }),

@@ -2,7 +2,8 @@ package manager
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"shoal/manager/archive"
@@ -17,27 +18,49 @@ type OwnTrust struct {
 	Held      []archive.EvidenceCase // that it has lost, those opened last first, without what was fetched
 }
 
-// OwnTrust tells what a peer may know of itself: how far it is believed, and what is held against it. ErrAsk: it has had no task.
+// OwnTrust tells what a peer may know of itself: how far it is believed, and what is held against it. ErrAsk: it has had no task. Of several managers it may be another
+// one that has suspended it: the archive and the evidence room, which all share, know that.
 func (au *auditor) OwnTrust(ctx context.Context, peer string) (own OwnTrust, err error) {
-	var failed error
+	n, known := au.number(peer), false
 	err = au.onLoop(ctx, func(time.Time) {
-		var n trust.Peer
-		if n, failed = au.find(peer); failed == nil {
-			own.Info, _ = au.trust.Peer(n)
-			c := au.trust.Config()
-			own.Enforced, own.SuspendAt = c.Enforce, c.T
-		}
+		own.Info, known = au.trust.Peer(n)
+		c := au.trust.Config()
+		own.Enforced, own.SuspendAt = c.Enforce, c.T
 	})
-	if err = errors.Join(err, failed); err != nil {
+	if err != nil {
 		return own, err
 	}
-	cases, err := au.cfg.Evidence.List(ctx, own.Peer)
+	cases, err := au.cfg.Evidence.List(ctx, n)
+	if err != nil {
+		return own, err
+	}
 	for _, c := range cases {
-		if c.Loser == own.Peer {
+		if c.Loser == n {
 			own.Held = append(own.Held, c)
 		}
 	}
-	return own, err
+	elsewhere := false
+	if au.tenancy != nil && own.Standing < trust.Suspended {
+		elsewhere, err = au.suspendedElsewhere(ctx, n)
+	}
+	switch {
+	case err != nil:
+		return own, err
+	case elsewhere:
+		own.Standing, own.Suspect = trust.Suspended, false
+	case !known && len(own.Held) == 0:
+		return own, fmt.Errorf("%w: no peer %q has had a task", ErrAsk, peer)
+	}
+	if len(own.Held) > 0 && (elsewhere || !known) {
+		own.Scores[trust.Forging] = max(own.Scores[trust.Forging], own.Held[0].Score) // as far as it is known here
+	}
+	return own, nil
+}
+
+// suspendedElsewhere tells whether another manager has suspended a peer that this one has not.
+func (c *core) suspendedElsewhere(ctx context.Context, n trust.Peer) (bool, error) {
+	all, err := c.cfg.Archive.Suspensions(ctx)
+	return slices.ContainsFunc(all, func(s archive.Suspension) bool { return !s.Pardon && trust.Peer(archive.DelivererOf(s.Deliverer)) == n }), err
 }
 
 // Objectors counts the objections of each peer that lost a case.
@@ -47,13 +70,7 @@ func (au *auditor) Objectors(ctx context.Context) (map[trust.Peer]int, error) {
 
 // Object notes what a peer says to a case that it has lost, once for each case. The operator sees it at the case.
 func (au *auditor) Object(ctx context.Context, peer string, number uint64, text string) error {
-	var n trust.Peer
-	var failed error
-	err := au.onLoop(ctx, func(time.Time) { n, failed = au.find(peer) })
-	if err = errors.Join(err, failed); err != nil {
-		return err
-	}
-	if err := au.cfg.Evidence.Object(ctx, number, n, text); err != nil {
+	if err := au.cfg.Evidence.Object(ctx, number, au.number(peer), text); err != nil {
 		return err
 	}
 	au.log.Info("a peer objects to a case", "peer", peer, "case", number)

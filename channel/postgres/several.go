@@ -382,11 +382,12 @@ func (s *Several) State(ctx context.Context, name string) ([]byte, error) {
 	return s.DB.State(ctx, s.name(name))
 }
 
-// Others are what the other managers, also those that have gone, keep of a state of which each has one for itself: those first that were here last.
+// Others are what the other managers, also those that have gone, keep of a state of which each has one for itself: those first that were here last. The last of them is
+// what a manager kept that had the database for itself, before there were several.
 func (s *Several) Others(ctx context.Context, name string) (states [][]byte, err error) {
 	err = s.DB.read(ctx, func() error {
 		rows, err := s.pool.Query(ctx, `SELECT s.body FROM states s LEFT JOIN (SELECT node, max(id) AS last FROM tenancies GROUP BY node) t ON s.name = 'at/' || t.node || '/' || $1
-			WHERE s.name LIKE 'at/%' AND right(s.name, length($1) + 1) = '/' || $1 AND s.name <> $2 ORDER BY t.last DESC NULLS LAST LIMIT 64`, name, s.name(name))
+			WHERE (s.name LIKE 'at/%' AND right(s.name, length($1) + 1) = '/' || $1 AND s.name <> $2 OR s.name = $1) ORDER BY s.name = $1, t.last DESC NULLS LAST LIMIT 64`, name, s.name(name))
 		if err != nil {
 			return err
 		}

@@ -322,6 +322,12 @@ func TestStatesOfOthers(t *testing.T) {
 	if err := a.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := a.DB.PutState(t.Context(), b.id, "learnt before", []byte("alone")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Others(t.Context(), "learnt before"); err != nil || len(got) != 1 || string(got[0]) != "alone" {
+		t.Errorf("of a manager that was alone: %q, %v", got, err)
+	}
 	if got, err := b.Others(t.Context(), "learnt"); err != nil || len(got) != 1 || string(got[0]) != "of a" {
 		t.Errorf("%q, %v", got, err)
 	}

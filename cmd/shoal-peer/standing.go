@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,19 +37,10 @@ func (s *station) object(w http.ResponseWriter, r *http.Request, p *program, arg
 
 // printStanding prints how far the company's server believes the peer, and what it holds against it.
 func printStanding(w io.Writer, st *peer.Standing) {
-	if st == nil || st.Standing == "unknown" {
+	if st == nil || st.Standing == "unknown" && len(st.Held) == 0 {
 		return
 	}
-	what := map[string]string{
-		"newcomer":    "a newcomer: what this peer delivers is checked more often than others' until enough of it was right",
-		"established": "believed, as established peers are",
-		"suspended":   "suspended for what it delivered: it gets no tasks until people of the company have looked at the cases below",
-		"banned":      "banned for what it delivered",
-	}[st.Standing]
-	if what == "" {
-		what = plain.Printable(st.Standing)
-	}
-	fmt.Fprintf(w, "standing  %s\n", what)
+	fmt.Fprintf(w, "standing  %s\n", standingWords(st))
 	if len(st.Held) == 0 {
 		return
 	}
@@ -63,5 +55,36 @@ func printStanding(w io.Writer, st *peer.Standing) {
 			fmt.Fprintf(w, "    you object: %s\n", plain.Printable(h.Objection))
 		}
 	}
-	fmt.Fprintf(w, "          If a case is wrong, say so once: shoal-peer object CASE TEXT\n")
+	if st.More > 0 {
+		fmt.Fprintf(w, "          %s not listed\n", plain.Count(st.More, "older case"))
+	}
+	if slices.ContainsFunc(st.Held, func(h peer.Held) bool { return h.Objection == "" }) {
+		fmt.Fprintf(w, "          If a case is wrong, say so once: shoal-peer object CASE TEXT\n")
+	}
+}
+
+// standingWords says how far the server believes the peer, and what follows.
+func standingWords(st *peer.Standing) string {
+	works := st.Standing == "newcomer" || st.Standing == "established"
+	switch {
+	case works && st.Credit != nil && st.Credit.Withheld:
+		return "no tasks: another computer of this account is suspended for what it delivered, until people of the company have looked at that"
+	case works && st.Suspect && st.Enforced:
+		return "in doubt, by its score: more of what this peer delivers is checked, and shown only once others saw the same"
+	case works && st.Suspect:
+		return "in doubt, by its score: more of what this peer delivers is checked"
+	}
+	switch st.Standing {
+	case "newcomer":
+		return "a newcomer: what this peer delivers is checked more often than others' until enough of it was right"
+	case "established":
+		return "believed, as established peers are"
+	case "suspended":
+		return "suspended for what it delivered: it gets no tasks until people of the company have looked at the cases below"
+	case "banned":
+		return "banned for what it delivered"
+	case "unknown":
+		return "nothing is known of it at this server yet"
+	}
+	return plain.Printable(st.Standing)
 }

@@ -124,11 +124,33 @@ func TestVolunteerSeesWhatIsHeld(t *testing.T) {
 
 // TestStandingInWords prints each standing.
 func TestStandingInWords(t *testing.T) {
-	for standing, want := range map[string]string{"newcomer": "a newcomer", "established": "believed", "banned": "banned", "else": "else", "unknown": ""} {
+	for standing, want := range map[string]string{"newcomer": "a newcomer", "established": "believed", "suspended": "suspended", "banned": "banned", "else": "else", "unknown": ""} {
 		var b strings.Builder
 		printStanding(&b, &peer.Standing{Standing: standing})
 		if got := b.String(); !strings.Contains(got, want) || want == "" && got != "" || strings.Contains(got, "held") {
 			t.Errorf("%s is told as %q", standing, got)
+		}
+	}
+}
+
+// TestStandingSaysWhatFollows has a volunteer told that its peer is in doubt, or gets no tasks for what another computer of the account delivered, and not that it is
+// believed; and of each case whether there is still something to say.
+func TestStandingSaysWhatFollows(t *testing.T) {
+	held := []peer.Held{{Case: "ff", URL: "http://a.example/", Reason: "lost audit", Objection: "It was so."}}
+	for _, c := range []struct {
+		st        peer.Standing
+		want, not string
+	}{
+		{peer.Standing{Standing: "established", Suspect: true, Enforced: true}, "in doubt, by its score: more of what this peer delivers is checked, and shown only once", "believed"},
+		{peer.Standing{Standing: "established", Suspect: true}, "in doubt, by its score: more of what this peer delivers is checked\n", "believed"},
+		{peer.Standing{Standing: "established", Credit: &peer.Credit{Withheld: true}}, "no tasks: another computer of this account is suspended", "believed"},
+		{peer.Standing{Standing: "suspended", Suspect: true, Credit: &peer.Credit{Withheld: true}}, "suspended for what it delivered", "another computer"},
+		{peer.Standing{Standing: "established", Held: held, More: 3}, "3 older cases not listed", "say so once"},
+		{peer.Standing{Standing: "established", Held: append(held, peer.Held{Case: "fe"})}, "say so once", "not listed"},
+	} {
+		var b strings.Builder
+		if printStanding(&b, &c.st); !strings.Contains(b.String(), c.want) || strings.Contains(b.String(), c.not) {
+			t.Errorf("%+v is told as %q; want %q, and not %q", c.st, b.String(), c.want, c.not)
 		}
 	}
 }

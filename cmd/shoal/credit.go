@@ -80,14 +80,17 @@ func (c *credits) known(ctx context.Context, peer string) (string, error) {
 	return member.AccountOfPeer(peer), nil
 }
 
-// rename has an account shown otherwise from now on, and says why not.
-func (c *credits) rename(_ context.Context, peer string, f wire.Profile) (refused string) {
+// rename has an account shown otherwise from now on, and says why not. Who asks for the same again, as when the answer was lost on its way, is not refused.
+func (c *credits) rename(ctx context.Context, peer string, f wire.Profile) (refused string) {
 	account := c.account(peer)
 	if account == "" {
 		return "only a member can do that"
 	}
 	now := c.now()
 	if now.Sub(c.renamed[account]).Abs() < renameEvery {
+		if k, err := c.book.CreditOf(ctx, account); err == nil && k.Profile == manager.Profile(f) {
+			return ""
+		}
 		return "it was changed a moment ago; try again in a few seconds"
 	}
 	if len(c.renamed) >= maxRenamed || c.renamed == nil {

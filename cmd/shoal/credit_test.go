@@ -80,6 +80,9 @@ func TestCreditsOfPeers(t *testing.T) {
 	if why := c.rename(t.Context(), "a", wire.Profile{Nickname: "Ali", Team: "Sharks"}); why != "" || book.names["ada"].Team != "Sharks" {
 		t.Error(why)
 	}
+	if why := c.rename(t.Context(), "a", wire.Profile{Nickname: "Ali", Team: "Sharks"}); why != "" {
+		t.Errorf("who asks again, as the answer was lost, is refused: %s", why)
+	}
 	for peer, want := range map[string]string{"gone": "only a member", "m": "withheld", "n": "nothing"} {
 		if text, why := c.certificate(t.Context(), peer, ""); text != "" || !strings.Contains(why, want) {
 			t.Errorf("%s: %s %s", peer, text, why)
@@ -107,6 +110,7 @@ func verifyCertificate(t *testing.T, text, network string) {
 	}{
 		{text, nil, 0, "Compare that network"},
 		{text, []string{"--network", network}, 0, "signed by that network, and unchanged"},
+		{"\ufeff" + strings.ReplaceAll(text, "\n", "\r\n"), nil, 0, "unchanged"}, // as an editor on Windows saves it
 		{text, []string{"--json"}, 0, `"team":"Sharks","pages":5,`},
 		{text, []string{"--network", "other"}, 1, "but by network"},
 		{strings.Replace(text, "5 verified", "5,000 verified", 1), nil, 1, "what the network signed is 5 verified pages"},

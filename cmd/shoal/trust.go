@@ -122,7 +122,7 @@ func showTrust(out io.Writer, t *desk.Trust) error {
 	fmt.Fprintf(out, "peers      %d established, %s, %s, %d suspended, %d banned; banned by an operator: %d\n", t.Established, plain.Count(t.Newcomers, "newcomer"), plain.Count(t.Suspects, "suspect"), t.Suspended, t.Banned, t.Barred)
 	fmt.Fprintf(out, "judged     %s of %d deliveries; %s asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
 		plain.Count(int(t.Pages), "page"), t.Deliveries, plain.Count(int(t.Asked), "page"), 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
-	fmt.Fprintf(out, "contested  %s; the arbiter fetched %d; %s; %s, %d in shadow\n", plain.Count(int(t.Contested), "page"), t.Arbitrated, plain.Count(int(t.Charges), "charge"), plain.Count(int(t.Suspensions), "suspension"), t.WouldSuspend)
+	fmt.Fprintf(out, "contested  %s; the arbiter fetched %d, and saw nothing of %d; %s; %s, %d in shadow\n", plain.Count(int(t.Contested), "page"), t.Arbitrated, t.Unseen, plain.Count(int(t.Charges), "charge"), plain.Count(int(t.Suspensions), "suspension"), t.WouldSuspend)
 	fmt.Fprintf(out, "channels   %d on watch, %d with pages that others are to see\n", t.Watched, t.Seen)
 	for _, line := range t.Says {
 		if _, err := fmt.Fprintln(out, line); err != nil {
@@ -220,6 +220,7 @@ func showCase(out io.Writer, k *desk.Case) error {
 	if k.Objection != "" {
 		fmt.Fprintf(out, "%s objects: %s\n", k.Loser, plain.Printable(k.Objection))
 	}
+	from := differs(k.Sides)
 	for _, f := range k.Sides {
 		by := f.By
 		if by == "" {
@@ -229,11 +230,59 @@ func showCase(out io.Writer, k *desk.Case) error {
 		if f.Final != "" {
 			fmt.Fprintf(out, ", leads to %s", plain.Printable(f.Final))
 		}
-		if _, err := fmt.Fprintf(out, "\n%s\n", plain.Printable(f.Body[:min(len(f.Body), sideBytes)])); err != nil {
+		if f.Error != "" {
+			fmt.Fprintf(out, "; %s", plain.Printable(f.Error))
+		}
+		if _, err := fmt.Fprintf(out, "\n%s\n", excerpt(&f, from)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// differs is from where on the sides of a case are shown: what is the same in all of them at the beginning is left out, if it is long.
+func differs(sides []desk.CaseSide) (from int) {
+	var first string
+	for _, f := range sides {
+		switch {
+		case f.Body == "":
+		case first == "":
+			first, from = f.Body, len(f.Body)
+		default:
+			from = min(from, len(f.Body))
+			for i := range from {
+				if f.Body[i] != first[i] {
+					from = i
+					break
+				}
+			}
+		}
+	}
+	if from <= sideBefore || from == len(first) {
+		return 0
+	}
+	return from - sideBefore
+}
+
+// sideBefore is how much is shown before the first difference.
+const sideBefore = 200
+
+// excerpt is a part of what a side saw, with what is left out in words.
+func excerpt(f *desk.CaseSide, from int) string {
+	text, left := f.Body, f.Cut
+	from = min(from, len(text))
+	text = text[from:]
+	if len(text) > sideBytes {
+		text, left = text[:sideBytes], true
+	}
+	text = plain.Printable(strings.ToValidUTF8(text, ""))
+	if from > 0 {
+		text = fmt.Sprintf("[the first %s are the same on all sides] ", plain.Count(from, "byte")) + text
+	}
+	if left {
+		text += " [there is more: --json and the page show more of it]"
+	}
+	return text
 }
 
 type peerUpholdCmd struct {

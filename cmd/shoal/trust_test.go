@@ -72,3 +72,30 @@ func TestDoubtedChannelsAreListed(t *testing.T) {
 		t.Errorf("of none: %q, %v", out.String(), err)
 	}
 }
+
+// TestSidesAreShownWhereTheyDiffer has an operator see what a forger added far behind the beginning of a page, what is left out, and why a side has no content.
+func TestSidesAreShownWhereTheyDiffer(t *testing.T) {
+	same := strings.Repeat("the same é ", 1000)
+	k := desk.Case{Number: "ff", URL: "https://a.example/", Accused: "d-1", Sides: []desk.CaseSide{
+		{Side: "delivered", By: "d-1", Status: 200, Bytes: 20000, Body: same + "forged " + strings.Repeat("x", 5000)},
+		{Side: "checked", By: "d-2", Status: 200, Bytes: 12020, Body: same + "the truth"},
+		{Side: "arbiter", Error: "its content was not kept"},
+	}}
+	var b strings.Builder
+	if err := showCase(&b, &k); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"forged xxx", "the truth", "11800 bytes are the same on all sides]", "[there is more: --json", "status 0, 0 bytes; its content was not kept"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in:\n%s", want, b.String())
+		}
+	}
+	if n := strings.Count(b.String(), "there is more"); n != 1 {
+		t.Errorf("%d sides are said to be longer, of 1", n)
+	}
+	for want, sides := range map[int][]desk.CaseSide{0: {{Body: same}, {Body: same}, {}}, 1300: {{Body: same[:1500] + "a"}, {Body: same[:1500]}, {Body: same[:1500] + "b"}}} {
+		if got := differs(sides); got != want {
+			t.Errorf("shown from %d on, want %d", got, want)
+		}
+	}
+}

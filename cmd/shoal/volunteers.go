@@ -214,7 +214,7 @@ func showPurge(ctx context.Context, a *api.Client, w io.Writer) (done func()) {
 			}
 			var out api.Purging
 			if a.Do(ctx, http.MethodGet, "/peers/purge", nil, nil, &out) == nil && out.Purge != nil {
-				fmt.Fprintf(w, "\r\x1b[K%d versions looked at, %d of %d pages taken back", out.Purge.Looked, out.Purge.Captures, out.Purge.Pages)
+				fmt.Fprintf(w, "\r\x1b[K%d versions looked at, %d of them, of %d pages, taken back", out.Purge.Looked, out.Purge.Captures, out.Purge.Pages)
 			}
 		}
 	}()

@@ -115,6 +115,7 @@ func CheckContribution(text string) (c Contribution, err error) {
 	if len(text) > MaxContribution {
 		return c, fmt.Errorf("%w: certificate of %d bytes, at most %d", ErrTooLarge, len(text), MaxContribution)
 	}
+	text = strings.TrimPrefix(text, "\ufeff") // of editors
 	at := strings.LastIndex(text, kindContribution)
 	if at < 0 {
 		return c, fmt.Errorf("%w: no certificate of contribution: the part that begins with %q is missing", ErrMalformed, kindContribution)

@@ -277,7 +277,7 @@ func TestObjectOnce(t *testing.T) {
 		text   string
 		want   error
 	}{{n, 8, "mine", evidence.ErrObject}, {n, 7, "\n", evidence.ErrObject}, {n + 1, 7, "x", evidence.ErrNoCase},
-		{n, 7, "I saw\x1b " + strings.Repeat("this ", 1000), nil}, {n, 7, "again", evidence.ErrObject}} {
+		{n, 7, "I saw\x1b " + strings.Repeat("this ", 1000), nil}, {n, 7, "I saw\x1b " + strings.Repeat("this ", 1000), nil}, {n, 7, "again", evidence.ErrObject}} {
 		if err := a.Evidence.Object(t.Context(), o.number, o.by, o.text); !errors.Is(err, o.want) {
 			t.Errorf("%d says %.10q: %v, want %v", o.by, o.text, err, o.want)
 		}

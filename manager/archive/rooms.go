@@ -84,6 +84,8 @@ type (
 	Verified = upkeep.Verified
 	// Withdrawing is upkeep.Withdrawing.
 	Withdrawing = upkeep.Withdrawing
+	// Suspension is upkeep.Suspension.
+	Suspension = upkeep.Suspension
 	// Withdrawn is upkeep.Withdrawn.
 	Withdrawn = upkeep.Withdrawn
 )

@@ -263,6 +263,39 @@ func TestWithdrawGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
+// A purge whose caller has gone, as when its command is interrupted, is gone on with at once.
+func TestPurgeOutlivesItsCaller(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.AccountOf = nil
+	cl := &clock{now: time.Now().Truncate(time.Microsecond)}
+	done := make(chan []channel.ID, 1)
+	cfg.Clock, cfg.OnWithdrawn = cl.Now, func(ids []channel.ID) { done <- ids }
+	a := open(t, cfg)
+	forgeries(t, a, cl)
+	cl.crawl(t, a, "dave", 4, func(r *runner) []channel.Page { return []channel.Page{r.page("/dave", news, channel.New)} })
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = a.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	wait := func(what string) {
+		t.Helper()
+		select {
+		case <-done:
+		case <-time.After(20 * time.Second):
+			t.Fatal("not done: " + what)
+		}
+	}
+	if _, err := a.StartWithdraw(t.Context(), "dave"); err != nil {
+		t.Fatal(err)
+	}
+	wait("a purge before, after which nothing is left to be done")
+	if _, err := a.Withdraw(&cutOff{t.Context(), 6}, "mallory"); !errors.Is(err, context.Canceled) {
+		t.Fatalf("not cut off: %v", err)
+	}
+	wait("what was cut off")
+	checkWithdrawn(t, a)
+}
+
 // What is stored of a deliverer follows its account and its days, also where the ledger has both in memory.
 func TestDelivererIsNotedAgain(t *testing.T) {
 	cfg := testConfig(t.TempDir())

@@ -38,11 +38,15 @@ func (d *Desk) Suspects() (out []Suspect, more int, err error) {
 	return out, o.AllSuspects - len(o.Suspects), nil
 }
 
-// checkTrust tells of peers that are suspended for what they delivered, and which of them object.
-func checkTrust(ctx context.Context, d *Desk) []Finding {
-	n := d.m.Overview().Trust.Standings[trust.Suspended]
+// checkTrust tells of an arbiter that sees nothing, of peers that are suspended for what they delivered, and which of them object.
+func checkTrust(ctx context.Context, d *Desk) (out []Finding) {
+	t := d.m.Overview().Trust
+	for _, what := range blindSays(t.Blind) {
+		out = append(out, Finding{Level: Warning, What: what, Mend: blindMend})
+	}
+	n := t.Standings[trust.Suspended]
 	if n == 0 {
-		return nil
+		return out
 	}
 	f := Finding{Level: Warning, What: plain.Count(n, "peer") + " suspended for what they delivered; you are to decide.", Waits: true,
 		Mend: "shoal trust show --peers names them; then shoal peer evidence PEER, and shoal peer uphold or pardon."}
@@ -60,7 +64,7 @@ func checkTrust(ctx context.Context, d *Desk) []Finding {
 		}
 		f.What += "."
 	}
-	return []Finding{f}
+	return append(out, f)
 }
 
 // objections keeps which of the suspended peers object. Who asks for the pages again and again shall not have all cases read each time.

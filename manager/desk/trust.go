@@ -42,6 +42,7 @@ type Trust struct {
 	Waiting      int     `json:"pages_waiting"`
 	Contested    int64   `json:"pages_contested"`
 	Arbitrated   int64   `json:"pages_fetched_by_the_arbiter"`
+	Unseen       int64   `json:"pages_not_seen_by_the_arbiter"` // of these, of which nothing came
 	Charges      int64   `json:"charges"`
 	Suspensions  int64   `json:"suspensions"`
 	WouldSuspend int64   `json:"suspensions_in_shadow"`
@@ -221,7 +222,8 @@ type CaseSide struct {
 	Status  int       `json:"status"`
 	Final   string    `json:"leads_to,omitempty"`
 	Bytes   int       `json:"bytes"`
-	Body    string    `json:"body"` // as text, its first maxSideText bytes
+	Body    string    `json:"body"`          // as text, its first maxSideText bytes
+	Cut     bool      `json:"cut,omitempty"` // there was more than that, or more was not kept
 	Error   string    `json:"error,omitempty"`
 }
 
@@ -299,17 +301,39 @@ func trustOf(i *manager.TrustInfo) Trust {
 		Arbiter:    r.Arbiter, Proposed: TrustProposal{T: i.Proposal.T, Lost: i.Proposal.Q, Excursions: i.Proposal.Excursions, PeerYears: i.Proposal.PeerYears},
 		Newcomers: i.Standings[trust.Newcomer], Established: i.Standings[trust.Established], Suspended: i.Standings[trust.Suspended], Banned: i.Standings[trust.Banned],
 		Suspects: i.Suspects, Deliveries: c.Deliveries, Pages: c.Pages, Unjudged: c.Lost, Asked: e.Asked, Answered: e.Answered, Late: e.Late, Dropped: e.Dropped, Waiting: i.Waiting,
-		Watched: i.Watched, Seen: i.Seen, Contested: c.Arbitrations, Arbitrated: c.Fetched, Charges: c.Charges, Suspensions: c.Suspended, WouldSuspend: c.WouldSuspend,
+		Watched: i.Watched, Seen: i.Seen, Contested: c.Arbitrations, Arbitrated: c.Fetched, Unseen: c.Unseen, Charges: c.Charges, Suspensions: c.Suspended, WouldSuspend: c.WouldSuspend,
 	}
 	if c.Pages > 0 {
 		t.OfPagesShare = float64(e.Asked+c.Fetched) / float64(c.Pages)
 	}
-	t.Says = trustSays(&t)
+	t.Says = append(blindSays(i.Blind), trustSays(&t)...)
 	if text := missing(i.Silent); text != "" {
 		t.Says = append([]string{text}, t.Says...)
 	}
 	return t
 }
+
+// blindSays tells from where the arbiter sees nothing.
+func blindSays(all []manager.Blind) (says []string) {
+	for _, b := range all {
+		what := "The manager itself could fetch nothing"
+		if b.Machine != "" {
+			what = "The manager on " + b.Machine + " itself could fetch nothing"
+		}
+		if b.Vantage > 0 {
+			what += fmt.Sprintf(" through proxy %d of --arbiter-via", b.Vantage)
+		}
+		what += fmt.Sprintf(" from the last %d hosts of which peers say different things (%s).", b.Hosts, b.Why)
+		if b.All {
+			what += " As long as that is so, what is contested is not decided, and almost nobody who lies is found."
+		}
+		says = append(says, what)
+	}
+	return says
+}
+
+// blindMend says what to do about that.
+const blindMend = "See that the manager's machine, and each proxy of --arbiter-via, reaches Web sites; or start it with --arbiter off, then two more peers decide."
 
 // trustSays is what an operator should know.
 func trustSays(t *Trust) []string {
@@ -421,7 +445,7 @@ func (c Court) Case(ctx context.Context, number string) (Case, error) {
 			continue
 		}
 		out.Sides = append(out.Sides, CaseSide{Side: side.String(), By: archive.DelivererName(uint64(f.By)), Fetched: f.Fetched, Status: f.Status, Final: f.Final, Bytes: f.Size,
-			Body: textOf(f.Body), Error: f.Error})
+			Body: textOf(f.Body), Cut: f.Error == "" && min(len(f.Body), maxSideText) < f.Size, Error: f.Error})
 	}
 	return out, nil
 }

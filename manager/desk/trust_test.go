@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shoal/manager"
 )
 
 // A pardon says what it gives back, and what it does not.
@@ -64,5 +66,13 @@ func TestStandsSaysWhoBanned(t *testing.T) {
 		if got := p.Stands(); got != want {
 			t.Errorf("%+v stands as %q, want %q", p, got, want)
 		}
+	}
+}
+
+// TestBlindSays tells of the arbiter's own place and of its proxies.
+func TestBlindSays(t *testing.T) {
+	says := blindSays([]manager.Blind{{Vantage: 0, Hosts: 4, Why: "no route", All: true}, {Vantage: 2, Hosts: 9, Why: "refused", Machine: "b"}})
+	if len(says) != 2 || !strings.Contains(says[0], "nothing from the last 4 hosts") || !strings.Contains(says[0], "(no route). As long as") || !strings.Contains(says[1], "on b itself could fetch nothing through proxy 2 of --arbiter-via from the last 9 hosts") {
+		t.Errorf("%q", says)
 	}
 }

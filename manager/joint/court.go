@@ -94,6 +94,7 @@ func (r *Running) Trust(ctx context.Context) (manager.TrustInfo, error) {
 	for _, x := range all[1:] {
 		if x.err == nil {
 			addTrust(&out, &x.value)
+			out.Blind = blind(out.Blind, x.value.Blind, x.by.Machine)
 		}
 	}
 	known, err := r.TrustPeers(ctx)
@@ -110,10 +111,21 @@ func (r *Running) Trust(ctx context.Context) (manager.TrustInfo, error) {
 	return out, nil
 }
 
+// blind adds from where the arbiter of another manager sees nothing.
+func blind(all, more []manager.Blind, machine string) []manager.Blind {
+	all = slices.Clone(all)
+	for _, b := range more {
+		b.Machine = machine
+		all = append(all, b)
+	}
+	return all
+}
+
 func addTrust(o, x *manager.TrustInfo) {
 	a, b := &o.Counts, &x.Counts
 	a.Deliveries, a.Pages, a.Lost, a.Audits = a.Deliveries+b.Deliveries, a.Pages+b.Pages, a.Lost+b.Lost, a.Audits+b.Audits
 	a.Arbitrations, a.Fetched, a.Charges = a.Arbitrations+b.Arbitrations, a.Fetched+b.Fetched, a.Charges+b.Charges
+	a.Unseen += b.Unseen
 	a.Suspended, a.WouldSuspend = a.Suspended+b.Suspended, a.WouldSuspend+b.WouldSuspend
 	e, f := &o.Errands, &x.Errands
 	e.Asked, e.Answered, e.Late, e.Dropped = e.Asked+f.Asked, e.Answered+f.Answered, e.Late+f.Late, e.Dropped+f.Dropped

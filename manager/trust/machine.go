@@ -113,6 +113,17 @@ func (m *Machine) Uphold(n Peer) bool {
 	return true
 }
 
+// Convict has a peer be suspended whose suspension was carried out, and of which this Machine does not know: its state is one of before. It reports whether that is so.
+func (m *Machine) Convict(n Peer) bool {
+	p := m.peers[n]
+	if p == nil || p.standing >= Suspended {
+		return false
+	}
+	m.stand(p, Suspended)
+	m.touch(n)
+	return true
+}
+
 // Pardon gives a suspended or banned peer everything back, by the operator's word: its scores begin at zero, it is established, and what was withdrawn is restored.
 func (m *Machine) Pardon(n Peer) []Act {
 	p := m.peers[n]

@@ -58,6 +58,9 @@ func AllShards() []Shard {
 	return all
 }
 
+// ShardOf is the shard that a peer lies in.
+func ShardOf(n Peer) Shard { return Shard{N: uint8(n % Shards)} }
+
 func (m *Machine) touch(n Peer) { m.dirty[uint8(n%Shards)] = true }
 
 func (m *Machine) touchSite(c channel.ID) { m.dirtySites[uint8(uint64(c)%Shards)] = true }

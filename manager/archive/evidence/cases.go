@@ -86,7 +86,7 @@ func (r *Room) Ruled(ctx context.Context, number uint64, loser trust.Peer, amoun
 	})
 }
 
-// Object notes what the loser of a case says to it, once.
+// Object notes what the loser of a case says to it, once. Who says the same again, as when the answer was lost on its way, is not refused.
 func (r *Room) Object(ctx context.Context, number uint64, by trust.Peer, text string) error {
 	text = channel.PlainText(text, MaxObjection)
 	var refused error
@@ -94,10 +94,10 @@ func (r *Room) Object(ctx context.Context, number uint64, by trust.Peer, text st
 		switch {
 		case c.Loser != uint64(by):
 			refused = fmt.Errorf("%w: nothing was charged to this peer for it", ErrObject)
-		case c.Objection != "":
-			refused = fmt.Errorf("%w: there is one already", ErrObject)
 		case text == "":
 			refused = fmt.Errorf("%w: it says nothing", ErrObject)
+		case c.Objection != "" && c.Objection != text:
+			refused = fmt.Errorf("%w: there is one already", ErrObject)
 		default:
 			c.Objection = text
 		}

@@ -76,7 +76,7 @@ func pageState(m *pb.Page, t *pb.Trust) trust.State {
 	switch shown := shownOf(t); {
 	case m.Withdrawn:
 		return trust.Withdrawn
-	case shown != nil && shown.Digest == m.Digest:
+	case shown != nil && (shown.Digest == m.Digest || m.Digest == 0 && shown.Digest == t.Shows): // after a purge a page names no digest
 		return trust.State(shown.State)
 	}
 	return trust.Provisional

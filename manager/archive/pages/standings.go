@@ -160,6 +160,21 @@ func StateName(s trust.State) string {
 	return trust.Provisional.String()
 }
 
+// MayBeShown makes a function that tells whether a capture of a page may be what the page shows, once all is gone that some deliverers said.
+func MayBeShown(snap ledger.Snapshot, url string, purged []uint64) (func(key []byte, m *pb.Capture) (bool, error), error) {
+	s := standings{snap: snap}
+	if err := s.look(url); err != nil {
+		return nil, err
+	}
+	if s.record = WithoutDeliverers(s.record, purged); s.record == nil {
+		s.record = &pb.Trust{}
+	}
+	return func(key []byte, m *pb.Capture) (bool, error) {
+		state, err := s.capture(key, m)
+		return state.Shown(), err
+	}, nil
+}
+
 // Kept makes a function that tells whether a capture is the first one of the version that its page shows, or of the verified one before it, to which it returns if
 // that is withdrawn.
 func Kept(snap ledger.Snapshot) func(key []byte) (bool, error) {

@@ -3,6 +3,7 @@ package upkeep
 import (
 	"bytes"
 	"errors"
+	"net/http"
 	"slices"
 
 	"shoal/channel"
@@ -32,12 +33,20 @@ type visit struct {
 	capture *pb.Capture
 }
 
+// status is that of the page which a visit saw: only one that is there is found unchanged.
+func (v *visit) status() uint32 {
+	if v.capture.Status == http.StatusNotModified {
+		return http.StatusOK
+	}
+	return v.capture.Status
+}
+
 func (t *takeBack) run() error {
 	all, err := t.visits()
 	if err != nil {
 		return err
 	}
-	var good *visit // the newest that is left
+	var left []*visit // oldest first
 	tainted := false
 	gone := map[int64]bool{} // times
 	for i := range all {
@@ -46,7 +55,7 @@ func (t *takeBack) run() error {
 			tainted = slices.Contains(t.deliverers, v.capture.Deliverer)
 		}
 		if !tainted && !slices.Contains(t.deliverers, v.capture.Deliverer) {
-			good = v
+			left = append(left, v)
 			continue
 		}
 		t.captures++
@@ -59,7 +68,26 @@ func (t *takeBack) run() error {
 	if t.captures == 0 {
 		return nil
 	}
-	return t.page(good, gone)
+	good, err := t.newest(left)
+	if err != nil {
+		return err
+	}
+	return t.page(good, len(left), gone)
+}
+
+// newest is the newest of the visits that are left whose version may be shown: what is withdrawn of another deliverer, held or contested does not come back. Nil: there
+// is none.
+func (t *takeBack) newest(left []*visit) (*visit, error) {
+	may, err := pages.MayBeShown(t.snap, t.url, t.deliverers)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range slices.Backward(left) {
+		if yes, err := may(v.key, v.capture); err != nil || yes {
+			return v, err
+		}
+	}
+	return nil, nil
 }
 
 // visits reads the captures of the URL, oldest first.
@@ -94,8 +122,8 @@ func (t *takeBack) dropPayload(c *pb.Capture) error {
 	return nil
 }
 
-// page makes the state of the URL that of its newest visit that is left, or removes it.
-func (t *takeBack) page(good *visit, gone map[int64]bool) error {
+// page makes the state of the URL that of a visit, or removes it. Where no visit that is left may be shown, it shows nothing: a pardon may give one of them back.
+func (t *takeBack) page(good *visit, left int, gone map[int64]bool) error {
 	h := channel.URLHash(t.url)
 	owner, err := ownerOf(t.snap, h)
 	if err != nil {
@@ -110,7 +138,7 @@ func (t *takeBack) page(good *visit, gone map[int64]bool) error {
 	e := &pb.PageEvent{Url: t.url, Event: uint32(pages.Withdrawn), FetchedUs: t.now}
 	if found && m.Url == t.url {
 		t.channel = owner
-		if good == nil {
+		if left == 0 {
 			for _, table := range schema.OfPage {
 				t.changes = append(t.changes, ledger.Change{Key: schema.Key2(table, owner, h)})
 			}
@@ -121,7 +149,8 @@ func (t *takeBack) page(good *visit, gone map[int64]bool) error {
 	}
 	if good != nil {
 		c := good.capture
-		e.Status, e.Mime, e.At, e.Original, e.FetchedUs, e.Deliverer, e.ShowsVisitor = c.Status, c.Mime, c.At, c.Original, good.atUs, c.Deliverer, c.ShowsVisitor
+		e.Status, e.Mime, e.At, e.Original, e.FetchedUs, e.Deliverer, e.ShowsVisitor = good.status(), c.Mime, c.At, c.Original, good.atUs, c.Deliverer, c.ShowsVisitor
+		e.Digest = c.Digest // by which its record tells how far it is believed
 	}
 	t.entry = &pb.Entry{Channel: owner, WhenUs: t.now, Page: e}
 	return nil
@@ -136,19 +165,15 @@ func ownerOf(snap ledger.Snapshot, url uint64) (id uint64, err error) {
 	return id, err
 }
 
-// restore makes a page's state that of an earlier visit. It has no digest: the next crawl fetches the page in full.
+// restore makes a page's state that of an earlier visit, or that of a page of which nothing is shown. It has no digest: the next crawl fetches the page in full.
 func (t *takeBack) restore(m *pb.Page, key []byte, good *visit, gone map[int64]bool) error {
-	c := good.capture
 	m.Digest, m.Shingle, m.Etag, m.LastModified, m.Confirmed, m.Missing, m.MissingUs = 0, 0, nil, nil, false, 0, 0
-	m.MissingBy, m.Before, m.BeforeAccount, m.Withdrawn, m.Settled = 0, 0, 0, false, 0
-	m.Sha256, m.Status, m.Mime, m.Deliverer, m.Account = c.Sha256, c.Status, c.Mime, c.Deliverer, 0
-	m.Gone = c.Status < 200 || c.Status >= 300
-	m.FetchedUs, m.Content = good.atUs, nil
-	var content pb.Content
-	if ok, err := ledger.Get(t.snap, schema.PayloadKey(schema.Content, c.Sha256), &content); err != nil {
+	m.MissingBy, m.Before, m.BeforeAccount, m.Withdrawn, m.Settled = 0, 0, 0, good == nil, 0
+	m.Account, m.Content = 0, nil
+	if good == nil {
+		m.Gone, m.Sha256, m.Deliverer = true, nil, 0
+	} else if err := t.shows(m, good); err != nil {
 		return err
-	} else if ok && !t.dropped(c.Sha256) {
-		m.Content = &content
 	}
 	var err error
 	if t.changes, err = ledger.Put(t.changes, key, m); err != nil {
@@ -164,6 +189,20 @@ func (t *takeBack) restore(m *pb.Page, key []byte, good *visit, gone map[int64]b
 	}
 	past.Visits = slices.DeleteFunc(past.Visits, func(v *pb.Visit) bool { return gone[v.FetchedUs] })
 	t.changes, err = ledger.Put(t.changes, pastKey, past)
+	return err
+}
+
+// shows has a page's state describe a visit.
+func (t *takeBack) shows(m *pb.Page, good *visit) error {
+	c := good.capture
+	m.Sha256, m.Status, m.Mime, m.Deliverer = c.Sha256, good.status(), c.Mime, c.Deliverer
+	m.Gone = m.Status < 200 || m.Status >= 300
+	m.FetchedUs = good.atUs
+	var content pb.Content
+	ok, err := ledger.Get(t.snap, schema.PayloadKey(schema.Content, c.Sha256), &content)
+	if err == nil && ok && !t.dropped(c.Sha256) {
+		m.Content = &content
+	}
 	return err
 }
 

@@ -53,7 +53,7 @@ type Upkeep struct {
 	swept  bool               // texts without a payload were looked for
 	purged chan struct{}      // something was taken down
 
-	withdrawals chan struct{} // StartWithdraw was called
+	withdrawals chan struct{} // a purge is to be done, or gone on with
 	withdrawing atomic.Pointer[Withdrawing]
 
 	suspending sync.Mutex    // held by what settles suspensions

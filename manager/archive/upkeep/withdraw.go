@@ -40,7 +40,7 @@ const withdrawBatch = 250
 
 // Withdraw takes back everything that a peer, or any peer of an account, has delivered: its captures, and visits by others that only said of its versions
 // that they are unchanged. A page gets its newest version that is left; without a digest, so that the next crawl fetches it in full. The feed says of each
-// page that it was withdrawn. It goes on where an earlier one broke off, also after a kill.
+// page that it was withdrawn. It goes on where an earlier one broke off, also after a kill; Run goes on with one that breaks off, as when its caller has gone.
 func (u *Upkeep) Withdraw(ctx context.Context, name string) (Withdrawn, error) {
 	who, members, err := u.deliverers(ctx, name)
 	if err != nil || len(who) == 0 {
@@ -49,6 +49,7 @@ func (u *Upkeep) Withdraw(ctx context.Context, name string) (Withdrawn, error) {
 	out, err := u.withdraw(ctx, who)
 	out.Deliverers, out.Members = len(who), members
 	if err != nil {
+		wake(u.withdrawals)
 		return out, err
 	}
 	return out.known(), nil
@@ -67,11 +68,16 @@ func (u *Upkeep) StartWithdraw(ctx context.Context, name string) (deliverers int
 	if err := u.ledger.Change(asked...); err != nil {
 		return 0, err
 	}
+	wake(u.withdrawals)
+	return len(who), nil
+}
+
+// wake tells Run that there is something to do.
+func wake(c chan<- struct{}) {
 	select {
-	case u.withdrawals <- struct{}{}:
+	case c <- struct{}{}:
 	default: // it has been told
 	}
-	return len(who), nil
 }
 
 // WouldWithdraw tells what Withdraw would take back, and changes nothing. If ctx ends first it tells what it has found, with the error.

@@ -37,8 +37,16 @@ export function contribution(main, present) {
   // held shows how far the server believes this peer, and each case, to which the volunteer can object once.
   function held(s) {
     const words = { newcomer: "ui.standing.newcomer", established: "ui.standing.established", suspended: "ui.standing.suspended", banned: "ui.standing.banned", unknown: "ui.standing.unknown" };
-    standing.replaceChildren(h("p", {}, words[s.standing] ? t(words[s.standing]) : s.standing), s.standing === "unknown" ? "" : h("p", { class: "quiet" }, t(s.enforced ? "ui.score" : "ui.score.shadow", num(s.score, 1), num(s.suspend_at, 1))),
+    const works = s.standing === "newcomer" || s.standing === "established", doubt = s.enforced ? "ui.standing.doubt" : "ui.standing.doubt.shadow";
+    const word = works && s.credit && s.credit.withheld ? "ui.standing.account" : works && s.suspect ? doubt : words[s.standing];
+    standing.replaceChildren(h("p", {}, word ? t(word) : s.standing), s.standing === "unknown" ? "" : h("p", { class: "quiet" }, t(s.enforced ? "ui.score" : "ui.score.shadow", num(s.score, 1), num(s.suspend_at, 1))),
       s.held.length ? h("h3", {}, t("ui.held.cases")) : h("p", { class: "quiet" }, t("ui.held.none")), ...s.held.map(one), s.more ? h("p", { class: "quiet" }, t("ui.held.more", num(s.more))) : "");
+  }
+  // why says a case's reason in the volunteer's language, if it is one of those that this program knows; the server tells it in English.
+  function why(reason) {
+    const reasons = { "lost audit": "ui.reason.audit", "lost check": "ui.reason.check", reverted: "ui.reason.reverted", contradicted: "ui.reason.contradicted", "implausibly unchanged": "ui.reason.unchanged", "nothing changed": "ui.reason.nothing", slandered: "ui.reason.slandered" };
+    const known = reasons[reason.split(":")[0]];
+    return known ? t(known) : reason.replace(/\.$/, "");
   }
   function one(k) {
     const text = h("textarea", { id: `object-${k.case}`, rows: "2", maxlength: "900", required: true }), said = h("div");
@@ -47,7 +55,7 @@ export function contribution(main, present) {
       try { await ask("POST", "/v1/do/object", { case: k.case, text: text.value, network }); } catch (err) { told(said, err.message, true); return; }
       load();
     } }, h("label", { for: text.id }, t("ui.object")), text, h("button", {}, t("ui.object.send")), said);
-    return h("section", { class: "preview" }, h("p", { class: "url" }, h("b", {}, k.url)), h("p", {}, t("ui.case", k.reason, num(k.amount, 1))), h("p", { class: "quiet" }, `${when(k.ruled)} · ${k.case}`),
+    return h("section", { class: "preview" }, h("p", { class: "url" }, h("b", {}, k.url)), h("p", {}, t("ui.case", why(k.reason), num(k.amount, 1))), h("p", { class: "quiet" }, `${when(k.ruled)} · ${k.case}`),
       k.objection ? h("p", {}, t("ui.objected", k.objection)) : form);
   }
 
