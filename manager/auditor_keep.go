@@ -35,7 +35,13 @@ func (au *auditor) rules(ctx context.Context) (c trust.Config, first bool, err e
 		if err != nil {
 			return c, false, fmt.Errorf("read up to where the feed was judged: %w", err)
 		}
-		first = at == nil
+		if first = at == nil; first { // what the others know of peers comes with the first hosts
+			all, err := au.tenancy.Shared.Others(ctx, stateTrustAt)
+			if err != nil {
+				return c, false, fmt.Errorf("read up to where the feed was judged: %w", err)
+			}
+			first = len(all) == 0
+		}
 	}
 	return c, first, c.Validate()
 }
@@ -279,6 +285,43 @@ func (au *auditor) catchUp(ctx context.Context) error {
 	return nil
 }
 
+// adopt takes in a shard as other managers keep it.
+func (au *auditor) adopt(s trust.Shard, all [][]byte) {
+	for _, b := range all {
+		if err := au.trust.Adopt(s, b); err != nil {
+			au.log.Warn("a part of what another manager knew is left out", "shard", s.Name(), "err", err)
+		}
+	}
+}
+
+// succeed has a manager that has the database for itself, and keeps nothing there yet, go on with what those knew that had shared it.
+func (au *auditor) succeed(ctx context.Context) error {
+	any := false
+	for _, s := range trust.AllShards() {
+		if s.Tail || s.Sites {
+			continue
+		}
+		all, err := au.cfg.Store.Kept(ctx, s.Name())
+		if err != nil {
+			return fmt.Errorf("read what managers knew of peers that had shared the database: %w", err)
+		}
+		au.adopt(s, all)
+		any = any || len(all) > 0
+	}
+	all, err := au.cfg.Store.Kept(ctx, stateTrustHosts)
+	if err != nil {
+		return fmt.Errorf("read what managers learnt of hosts' pages that had shared the database: %w", err)
+	}
+	for _, b := range all {
+		au.takeHosts(b)
+	}
+	if any { // they have judged what there was
+		au.cursor = au.keep.cursor
+		au.ruled()
+	}
+	return nil
+}
+
 // inherit takes in what other managers know of peers and of hosts' pages, when this one takes hosts of theirs. What a manager knew that has gone is kept so; of
 // those that are here, the worse of what both know of a peer counts.
 func (au *auditor) inherit(ctx context.Context) error {
@@ -293,20 +336,12 @@ func (au *auditor) inherit(ctx context.Context) error {
 		if len(all) == 0 {
 			continue
 		}
-		var failed error
 		if err := au.onLoop(ctx, func(time.Time) {
-			for _, b := range all {
-				if err := au.trust.Adopt(s, b); err != nil {
-					failed = fmt.Errorf("what another manager knows of peers, %s: %w", s.Name(), err)
-				}
-			}
+			au.adopt(s, all)
 			au.forget(au.trust)
 			au.ruled()
 		}); err != nil {
 			return err
-		}
-		if failed != nil {
-			au.log.Warn("a part of what another manager knew is left out", "err", failed)
 		}
 	}
 	all, err := au.tenancy.Shared.Others(ctx, stateTrustHosts)
