@@ -127,6 +127,11 @@ func TestBadServers(t *testing.T) {
 	}
 	t.Run("alone beside several", func(t *testing.T) {
 		refuses(t, []string{"channel", "list", "--data", noted(t, socket("occupied"))}, []string{"several managers work on this database", "--several"})
+		var o, e strings.Builder
+		run(t.Context(), []string{"check", "--data", noted(t, socket("occupied"))}, streams{&o, &e})
+		if says := o.String(); !strings.Contains(says, "This manager is stopped; 1 other manager") || strings.Contains(says, "nothing is crawled") {
+			t.Errorf("a check of a stopped manager whose network goes on: %s%s", says, e.String())
+		}
 	})
 	t.Run("migrations", func(t *testing.T) {
 		home := t.TempDir()
