@@ -51,6 +51,9 @@ func TestDeployFilesFitTheProgram(t *testing.T) {
 	}
 	lines := 0
 	for _, file := range files {
+		if filepath.Base(file) == "shoal-peer.service" { // of another program
+			continue
+		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
