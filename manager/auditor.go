@@ -136,7 +136,7 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 	}
 	au.cursor, au.worked = string(at), now
 	if at == nil && au.tenancy == nil {
-		if err := au.succeed(ctx); err != nil {
+		if err := succeed(ctx, au); err != nil {
 			return err
 		}
 	}

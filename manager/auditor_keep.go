@@ -286,7 +286,7 @@ func (au *auditor) catchUp(ctx context.Context) error {
 }
 
 // adopt takes in a shard as other managers keep it.
-func (au *auditor) adopt(s trust.Shard, all [][]byte) {
+func adopt(au *auditor, s trust.Shard, all [][]byte) {
 	for _, b := range all {
 		if err := au.trust.Adopt(s, b); err != nil {
 			au.log.Warn("a part of what another manager knew is left out", "shard", s.Name(), "err", err)
@@ -295,7 +295,7 @@ func (au *auditor) adopt(s trust.Shard, all [][]byte) {
 }
 
 // succeed has a manager that has the database for itself, and keeps nothing there yet, go on with what those knew that had shared it.
-func (au *auditor) succeed(ctx context.Context) error {
+func succeed(ctx context.Context, au *auditor) error {
 	any := false
 	for _, s := range trust.AllShards() {
 		if s.Tail || s.Sites {
@@ -305,7 +305,7 @@ func (au *auditor) succeed(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read what managers knew of peers that had shared the database: %w", err)
 		}
-		au.adopt(s, all)
+		adopt(au, s, all)
 		any = any || len(all) > 0
 	}
 	all, err := au.cfg.Store.Kept(ctx, stateTrustHosts)
@@ -337,7 +337,7 @@ func (au *auditor) inherit(ctx context.Context) error {
 			continue
 		}
 		if err := au.onLoop(ctx, func(time.Time) {
-			au.adopt(s, all)
+			adopt(au, s, all)
 			au.forget(au.trust)
 			au.ruled()
 		}); err != nil {
