@@ -1,5 +1,7 @@
 package channel
 
+import "strings"
+
 // Parts is into how many partitions hosts fall, where several managers share them.
 const Parts = 256
 
@@ -32,4 +34,20 @@ type Taken struct {
 type Note struct {
 	What string
 	Body []byte
+}
+
+// OwnState is the name under which a database keeps a state that each of several managers has for itself; node is the manager's peer id.
+func OwnState(node, name string) string { return ownStates + node + "/" + name }
+
+// ownStates is what the names of such states begin with.
+const ownStates = "at/"
+
+// CutOwnState is the manager's name for a state that is kept for it alone; false: a database keeps it for all, or for one that has it for itself.
+func CutOwnState(kept string) (name string, own bool) {
+	rest, own := strings.CutPrefix(kept, ownStates)
+	if !own {
+		return kept, false
+	}
+	_, name, own = strings.Cut(rest, "/")
+	return name, own
 }

@@ -137,6 +137,11 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("read up to where the feed was judged: %w", err)
 	}
 	au.cursor, au.worked = string(at), now
+	if at == nil && au.tenancy == nil {
+		if err := succeed(ctx, au); err != nil {
+			return err
+		}
+	}
 	if err := au.restoreErrands(ctx, now); err != nil {
 		return err
 	}

@@ -37,7 +37,15 @@ func (au *auditor) rules(ctx context.Context) (c trust.Config, first, fresh bool
 		if err != nil {
 			return c, false, false, fmt.Errorf("read up to where the feed was judged: %w", err)
 		}
-		fresh = at == nil
+		if fresh = at == nil; fresh { // what the others know of peers comes with the first hosts
+			all, err := au.tenancy.Shared.Others(ctx, stateTrustAt)
+			if err != nil {
+				return c, false, false, fmt.Errorf("read up to where the feed was judged: %w", err)
+			}
+			first = len(all) == 0
+		} else {
+			first = false
+		}
 	}
 	return c, first, fresh, c.Validate()
 }
@@ -352,6 +360,43 @@ func (au *auditor) catchUp(ctx context.Context) error {
 	return nil
 }
 
+// adopt takes in a shard as other managers keep it.
+func adopt(au *auditor, s trust.Shard, all [][]byte) {
+	for _, b := range all {
+		if err := au.trust.Adopt(s, b); err != nil {
+			au.log.Warn("a part of what another manager knew is left out", "shard", s.Name(), "err", err)
+		}
+	}
+}
+
+// succeed has a manager that has the database for itself, and keeps nothing there yet, go on with what those knew that had shared it.
+func succeed(ctx context.Context, au *auditor) error {
+	any := false
+	for _, s := range trust.AllShards() {
+		if s.Tail || s.Sites {
+			continue
+		}
+		all, err := au.cfg.Store.Kept(ctx, s.Name())
+		if err != nil {
+			return fmt.Errorf("read what managers knew of peers that had shared the database: %w", err)
+		}
+		adopt(au, s, all)
+		any = any || len(all) > 0
+	}
+	all, err := au.cfg.Store.Kept(ctx, stateTrustHosts)
+	if err != nil {
+		return fmt.Errorf("read what managers learnt of hosts' pages that had shared the database: %w", err)
+	}
+	for _, b := range all {
+		au.takeHosts(b)
+	}
+	if any { // they have judged what there was
+		au.cursor = au.keep.cursor
+		au.ruled()
+	}
+	return nil
+}
+
 // inherit takes in what other managers know of peers and of hosts' pages, when this one takes hosts of theirs. What a manager knew that has gone is kept so; of
 // those that are here, the worse of what both know of a peer counts.
 func (au *auditor) inherit(ctx context.Context) error {
@@ -366,20 +411,12 @@ func (au *auditor) inherit(ctx context.Context) error {
 		if len(all) == 0 {
 			continue
 		}
-		var failed error
 		if err := au.onLoop(ctx, func(time.Time) {
-			for _, b := range all {
-				if err := au.trust.Adopt(s, b); err != nil {
-					failed = fmt.Errorf("what another manager knows of peers, %s: %w", s.Name(), err)
-				}
-			}
+			adopt(au, s, all)
 			au.forget(au.trust)
 			au.ruled()
 		}); err != nil {
 			return err
-		}
-		if failed != nil {
-			au.log.Warn("a part of what another manager knew is left out", "err", failed)
 		}
 	}
 	all, err := au.tenancy.Shared.Others(ctx, stateTrustHosts)

@@ -75,11 +75,9 @@ func (au *auditor) errandsState() ([]byte, error) {
 	return json.Marshal(kept)
 }
 
-// restoreErrands goes on with the audits that waited or were out when the manager before this one ended.
+// restoreErrands goes on with the audits that waited or were out when the manager before this one ended. One of several does not, as their hosts may be another
+// manager's by now; it leaves the hosts alone at which they are.
 func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
-	if au.tenancy != nil { // their hosts are another manager's by now
-		return nil
-	}
 	b, err := au.cfg.Store.State(ctx, stateErrands)
 	if err != nil {
 		return fmt.Errorf("read the audits that were under way: %w", err)
@@ -94,6 +92,12 @@ func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
 	}
 	for _, k := range kept {
 		if len(k.Pages) == 0 || now.After(k.Until) {
+			continue
+		}
+		if au.tenancy != nil {
+			if k.Place > 0 {
+				au.machine.Leave(channel.KeyOf(k.Host), au.soonest(now, now.Add(2*au.cfg.Terms.Term)))
+			}
 			continue
 		}
 		e := &errand{host: k.Host, apart: k.Apart, until: k.Until}

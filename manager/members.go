@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,15 +95,14 @@ func (c *core) knownAccount(peer string) string {
 
 // recallMembers reads the book of a manager before this one. What cannot be read is begun anew: it is for people alone.
 func (c *core) recallMembers(ctx context.Context) error {
-	b, err := c.cfg.Store.State(ctx, stateConduct)
+	all, err := c.kept(ctx, stateConduct)
 	if err != nil {
 		return fmt.Errorf("read what members did: %w", err)
 	}
-	if b == nil {
-		return nil
-	}
-	if err := c.members.restore(b); err != nil {
-		c.log.Warn("what members did is forgotten", "err", err)
+	for _, b := range slices.Backward(all) { // of what several managers knew of a member, the last one's word counts
+		if err := c.members.restore(b); err != nil {
+			c.log.Warn("what members did is forgotten", "err", err)
+		}
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -35,7 +34,10 @@ type remembered struct {
 
 // counts are those of the network's life.
 func (c *core) counts() dispatch.Counts {
-	n, b := c.machine.Counts(), c.tally.earlier
+	return plus(c.machine.Counts(), c.tally.earlier)
+}
+
+func plus(n, b dispatch.Counts) dispatch.Counts {
 	return dispatch.Counts{Submitted: n.Submitted + b.Submitted, Accepted: n.Accepted + b.Accepted, Refused: n.Refused + b.Refused, Lapsed: n.Lapsed + b.Lapsed,
 		Now: n.Now + b.Now, New: n.New + b.New, Old: n.Old + b.Old}
 }
@@ -45,28 +47,58 @@ func (c *core) audits() int64 { return c.tally.audits + c.machine.Beside().Accep
 
 // recallShown reads what a manager before this one has kept. What cannot be read is begun anew: it is for people alone.
 func (c *core) recallShown(ctx context.Context) error {
-	b, err := c.cfg.Store.State(ctx, stateShown)
+	all, err := c.kept(ctx, stateShown)
 	if err != nil {
 		return fmt.Errorf("read counters and plots: %w", err)
 	}
-	var r remembered
-	if err := json.Unmarshal(b, &r); b != nil && err != nil {
-		c.log.Warn("counters and plots begin anew", "err", err)
-	} else if b != nil {
-		c.tally.since, c.tally.earlier, c.tally.audits = r.Since, r.Counts, r.Audits
-		c.tally.updates, c.tally.pages, c.tally.unchanged, c.tally.bytesDown = r.Updates, r.Pages, r.Unchanged, r.BytesDown
-		maps.Copy(c.tally.errors, r.Errors)
-		c.history.points = r.History
+	for i, b := range all {
+		var r remembered
+		if err := json.Unmarshal(b, &r); err != nil {
+			c.log.Warn("counters and plots begin anew", "err", err)
+			continue
+		}
+		if i == 0 { // of several managers the plots have other times
+			c.tally.since, c.history.points = r.Since, r.History
+		}
+		c.tally.recall(&r)
 	}
-	if b, err = c.cfg.Store.State(ctx, stateEvents); err != nil {
+	if all, err = c.kept(ctx, stateEvents); err != nil {
 		return fmt.Errorf("read what happened to channels: %w", err)
 	}
-	if b != nil {
+	for _, b := range slices.Backward(all) {
 		if err := c.events.restore(b); err != nil {
 			c.log.Warn("what happened to channels is forgotten", "err", err)
 		}
 	}
 	return nil
+}
+
+// kept are what the managers before this one have kept of a state. Of one that each of several has for itself, that is this one's; one that has the database for
+// itself and kept none goes on with those of all that had shared it.
+func (c *core) kept(ctx context.Context, name string) ([][]byte, error) {
+	b, err := c.cfg.Store.State(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case b != nil:
+		return [][]byte{b}, nil
+	case c.tenancy != nil:
+		return nil, nil
+	}
+	return c.cfg.Store.Kept(ctx, name)
+}
+
+// recall adds what was counted before.
+func (t *tally) recall(r *remembered) {
+	if r.Since.Before(t.since) {
+		t.since = r.Since
+	}
+	t.earlier = plus(t.earlier, r.Counts)
+	t.audits += r.Audits
+	t.updates, t.pages, t.unchanged, t.bytesDown = t.updates+r.Updates, t.pages+r.Pages, t.unchanged+r.Unchanged, t.bytesDown+r.BytesDown
+	for kind, n := range r.Errors {
+		t.errors[kind] += n
+	}
 }
 
 // keepShown writes it, with the strategy's state.
@@ -91,19 +123,24 @@ func (c *core) keepShown(ctx context.Context, now time.Time, final bool) error {
 	return c.cfg.Store.PutState(ctx, c.epoch, stateEvents, b)
 }
 
-// KeptEvents are what happened to a channel of late, the latest first, as a manager that has stopped left it in the database.
+// KeptEvents are what happened to a channel of late, the latest first, as managers that have stopped left it in the database.
 func KeptEvents(ctx context.Context, store interface {
-	State(ctx context.Context, name string) ([]byte, error)
+	Kept(ctx context.Context, name string) ([][]byte, error)
 }, id channel.ID) ([]Event, error) {
-	b, err := store.State(ctx, stateEvents)
+	all, err := store.Kept(ctx, stateEvents)
 	if err != nil {
 		return nil, fmt.Errorf("read what happened to channels: %w", err)
 	}
-	kept := newEvents()
-	if b == nil || kept.restore(b) != nil { // the manager tells when it starts
-		return nil, nil
+	var out []Event
+	for _, b := range all {
+		kept := newEvents()
+		if kept.restore(b) != nil { // the manager tells when it starts
+			continue
+		}
+		out = append(out, kept.of(id)...)
 	}
-	out := kept.of(id)
+	slices.SortStableFunc(out, func(a, b Event) int { return a.At.Compare(b.At) })
+	out = slices.Compact(out) // who took a channel over knew what was before
 	slices.Reverse(out)
 	return out, nil
 }
@@ -137,4 +174,46 @@ func (e *events) restore(b []byte) error {
 		}
 	}
 	return nil
+}
+
+// recallEvents takes in what other managers kept of what happened to channels that this one has now. It is for people alone: what cannot be read is left out.
+func (t *tenancy) recallEvents(ctx context.Context) {
+	all, err := t.Shared.Others(ctx, stateEvents)
+	if err != nil {
+		t.log.Warn("what happened to channels while others had them is not told", "err", err)
+		return
+	}
+	for _, b := range all {
+		var of []toldState
+		if err := json.Unmarshal(b, &of); err != nil {
+			t.log.Warn("what happened to channels while another manager had them is not told", "err", err)
+			continue
+		}
+		_ = t.onLoop(ctx, func(time.Time) {
+			for i := range of {
+				if _, here := t.table.Find(of[i].ID); here {
+					t.events.adopt(&of[i])
+				}
+			}
+		})
+	}
+}
+
+// adopt takes in what happened to a channel while another manager had it, if that is later than what is known here, and if there is room.
+func (e *events) adopt(o *toldState) {
+	if len(o.What) == 0 {
+		return
+	}
+	last := o.What[len(o.What)-1].At
+	if at, known := e.by[o.ID]; known {
+		t := at.Value.(*told)
+		if len(t.what) > 0 && !last.After(t.what[len(t.what)-1].At) {
+			return
+		}
+		t.what = o.What
+		return
+	}
+	if e.lru.Len() < eventsInAll {
+		e.by[o.ID] = e.lru.PushBack(&told{o.ID, o.What})
+	}
 }

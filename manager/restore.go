@@ -103,8 +103,8 @@ func (m *Manager) scheduler(ctx context.Context, now time.Time, strategy recrawl
 	if err != nil {
 		return nil, fmt.Errorf("read the strategy's state: %w", err)
 	}
-	if b == nil && m.tenancy != nil { // a further manager goes on with what another one's strategy has learnt
-		all, err := m.tenancy.Shared.Others(ctx, stateStrategy)
+	if b == nil { // a further manager, or one after several, goes on with what another one's strategy has learnt
+		all, err := m.cfg.Store.Kept(ctx, stateStrategy)
 		if err != nil {
 			return nil, fmt.Errorf("read what other managers' strategies have learnt: %w", err)
 		}

@@ -25,6 +25,7 @@ type many struct {
 
 func (s many) Take(context.Context) (channel.Epoch, error)                   { return 1, nil }
 func (s many) State(context.Context, string) ([]byte, error)                 { return nil, nil }
+func (s many) Kept(context.Context, string) ([][]byte, error)                { return nil, nil }
 func (s many) PutState(context.Context, channel.Epoch, string, []byte) error { return nil }
 func (s many) Cursor(context.Context, string) (string, error)                { return "", nil }
 func (s many) ScanHosts(context.Context, func(channel.Host) error) error     { return nil }

@@ -310,7 +310,11 @@ func (t *tenancy) takeIn(ctx context.Context, taken channel.Taken) error {
 			t.keep.cursor = cursor
 		}
 	})
-	return errors.Join(err, failed)
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	t.recallEvents(ctx)
+	return nil
 }
 
 // joined reports whether this manager had other partitions before these.

@@ -2,12 +2,16 @@ package manager
 
 import (
 	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
 
 	"shoal/channel"
 	"shoal/manager/dispatch"
+	"shoal/recrawl"
 )
 
 // The hosts of audits are kept until no peer can be at them any more, and read back as they were written.
@@ -39,10 +43,13 @@ func TestAuditedHosts(t *testing.T) {
 type neighbours struct {
 	Shared
 	audits [][]byte
+	own    map[string][]byte
 }
 
 func (n *neighbours) Others(context.Context, string) ([][]byte, error) { return n.audits, nil }
-func (n *neighbours) State(context.Context, string) ([]byte, error)    { return nil, nil }
+func (n *neighbours) State(_ context.Context, name string) ([]byte, error) {
+	return n.own[name], nil
+}
 
 // What another manager has written and this one cannot read, ends no manager; what the others have written counts.
 func TestUnreadableAudits(t *testing.T) {
@@ -60,5 +67,77 @@ func TestUnreadableAudits(t *testing.T) {
 	}
 	if c.machine.Visit(now, key) || !c.machine.Visit(now, channel.KeyOf("http://b.example")) {
 		t.Error("the host of the audit that can be read is not left alone, or another one is")
+	}
+}
+
+// A further manager knows no peer until it takes hosts over from the others. Those that are on probation there are not vouched for here: else each manager that is
+// added would end all probations.
+func TestFurtherManagerVouchesForNobody(t *testing.T) {
+	for name, x := range map[string]struct {
+		others       [][]byte
+		own          map[string][]byte
+		first, fresh bool
+	}{
+		"the first of all":         {nil, nil, true, true},
+		"a further one":            {[][]byte{[]byte("cursor")}, map[string][]byte{stateTrust: []byte("{}")}, false, true},
+		"one that is started anew": {nil, map[string][]byte{stateTrustAt: []byte("cursor")}, false, false},
+	} {
+		from := &neighbours{audits: x.others, own: x.own}
+		c := &core{cfg: Config{Store: from}}
+		c.tenancy = &tenancy{core: c, Several: &Several{Shared: from}}
+		if _, first, fresh, err := (&auditor{core: c}).rules(t.Context()); err != nil || first != x.first || fresh != x.fresh {
+			t.Errorf("%s: the first is %v, has no Machine yet: %v, %v", name, first, fresh, err)
+		}
+	}
+}
+
+// TestWholeCrawlsOfItsOwn has one of several managers begin anew: whole crawls that it had ordered are ordered once more, with those of others.
+func TestWholeCrawlsOfItsOwn(t *testing.T) {
+	own, other := binary.BigEndian.AppendUint64(nil, 1), binary.BigEndian.AppendUint64(nil, 2)
+	from := &neighbours{audits: [][]byte{other}, own: map[string][]byte{stateWhole: own}}
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &core{inbox: newInbox(time.Now), log: slog.New(slog.DiscardHandler), whole: wholes{of: map[channel.ID]wholeCrawl{}}}
+	c.tenancy = &tenancy{core: c, Several: &Several{Shared: from}}
+	for range 2 {
+		if err := c.inheritWhole(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, is := c.whole.of[2]; !is || len(c.whole.of) > 2 {
+			t.Errorf("whole crawls of others: %v", c.whole.of)
+		}
+		if _, is := c.whole.of[1]; !is {
+			t.Error("a whole crawl of its own is forgotten")
+		}
+	}
+	cancel()
+}
+
+// TestEventsOfOthers has a manager take over channels: it tells what happened to them at their manager before, but for what it knows of later, and nothing of
+// channels that are not here.
+func TestEventsOfOthers(t *testing.T) {
+	at := func(s int64) time.Time { return time.Unix(s, 0).UTC() }
+	event := func(id channel.ID, s int64, note string) toldState {
+		return toldState{id, []Event{{At: at(s), What: "updated", Note: note}}}
+	}
+	b, err := json.Marshal([]toldState{event(1, 10, "there"), event(2, 10, "there"), event(3, 10, "there"), event(4, 10, "there")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &core{inbox: newInbox(time.Now), log: slog.New(slog.DiscardHandler), events: newEvents(), table: dispatch.NewTable()}
+	for id := channel.ID(1); id <= 3; id++ {
+		c.table.Put(recrawl.Slot(id), id, channel.KeyOf(fmt.Sprint("http://", id, ".example")))
+	}
+	c.events.add(2, event(2, 5, "here").What[0])
+	c.events.add(3, event(3, 15, "here").What[0])
+	tn := &tenancy{core: c, Several: &Several{Shared: &neighbours{audits: [][]byte{[]byte("torn"), b}}}}
+	tn.recallEvents(t.Context())
+	for id, want := range map[channel.ID]string{1: "there", 2: "there", 3: "here", 4: ""} {
+		note := ""
+		for _, e := range c.events.of(id) {
+			note += e.Note
+		}
+		if note != want {
+			t.Errorf("of channel %d is told %q, want %q", id, note, want)
+		}
 	}
 }

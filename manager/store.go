@@ -21,6 +21,9 @@ type Store interface {
 	// PutState stores a strategy's state under a name, in place of what was there; State reads it, nil if there is none.
 	PutState(ctx context.Context, e channel.Epoch, name string, state []byte) error
 	State(ctx context.Context, name string) ([]byte, error)
+	// Kept reads a state as each manager keeps it that has the database or has had it, where each of several has one for itself. What one keeps that has the
+	// database for itself comes first.
+	Kept(ctx context.Context, name string) ([][]byte, error)
 	Close() error
 }
 

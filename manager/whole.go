@@ -28,6 +28,8 @@ type wholes struct {
 	changed bool      // since it was written
 	written time.Time // last
 	read    bool      // some were read, and are to be looked at
+
+	recalled bool // those of before this manager's start were read; owned by who takes partitions
 }
 
 // wholeCrawl is one that is to begin.
@@ -118,21 +120,32 @@ func (c *core) keepWholes(ctx context.Context, now time.Time) {
 
 // readWhole goes on with those of the manager before this one.
 func (c *core) readWhole(ctx context.Context) error {
-	b, err := c.cfg.Store.State(ctx, stateWhole)
+	all, err := c.kept(ctx, stateWhole)
 	if err != nil {
 		return fmt.Errorf("read which channels are to be crawled whole: %w", err)
 	}
-	c.tookWhole(b)
+	for _, b := range all {
+		c.tookWhole(b)
+	}
 	return nil
 }
 
-// inheritWhole goes on with those of other managers, when this one takes partitions of theirs. Those of channels that it does not have are left out then.
+// inheritWhole goes on with those of other managers, when this one takes partitions of theirs, and with its own of before its start. Those of channels that it does
+// not have are left out then.
 func (c *core) inheritWhole(ctx context.Context) error {
 	all, err := c.tenancy.Shared.Others(ctx, stateWhole)
 	if err != nil {
 		return fmt.Errorf("read which channels are to be crawled whole: %w", err)
 	}
+	if !c.whole.recalled {
+		own, err := c.tenancy.Shared.State(ctx, stateWhole)
+		if err != nil {
+			return fmt.Errorf("read which channels are to be crawled whole: %w", err)
+		}
+		all = append(all, own)
+	}
 	return c.onLoop(ctx, func(time.Time) {
+		c.whole.recalled = true
 		for _, b := range all {
 			c.tookWhole(b)
 		}

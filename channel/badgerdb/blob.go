@@ -77,6 +77,31 @@ func (db *DB) PutState(ctx context.Context, e Epoch, name string, state []byte) 
 	})
 }
 
+// Kept returns a state as each manager keeps it that has the database or has had it: what one keeps that has it for itself comes first.
+func (db *DB) Kept(ctx context.Context, name string) (all [][]byte, err error) {
+	names := []string{name}
+	if err := db.view(func(b *badger.Txn, _ ranges) error {
+		return each(b, []byte{keyBlob}, func(key, _ []byte) error {
+			if of, own := channel.CutOwnState(string(key[1:])); own && of == name {
+				names = append(names, string(key[1:]))
+			}
+			return ctx.Err()
+		})
+	}); err != nil {
+		return nil, err
+	}
+	for _, of := range names {
+		state, err := db.State(ctx, of)
+		if err != nil {
+			return nil, err
+		}
+		if state != nil {
+			all = append(all, state)
+		}
+	}
+	return all, nil
+}
+
 // State returns a strategy's state, nil if none has this name.
 func (db *DB) State(_ context.Context, name string) (state []byte, err error) {
 	err = db.view(func(b *badger.Txn, _ ranges) error {

@@ -405,6 +405,24 @@ func (db *DB) PutState(ctx context.Context, e channel.Epoch, name string, state 
 	})
 }
 
+// Kept returns a state as each manager keeps it that has the database or has had it: what one keeps that has it for itself comes first, then those that were
+// here last.
+func (db *DB) Kept(ctx context.Context, name string) (states [][]byte, err error) {
+	err = db.read(ctx, func() error {
+		rows, err := db.pool.Query(ctx, keptStates+` OR s.name = $1 ORDER BY s.name <> $1, t.last DESC NULLS LAST LIMIT 64`, name, "")
+		if err != nil {
+			return err
+		}
+		states, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		return err
+	})
+	return states, err
+}
+
+// keptStates selects what managers among several keep of state $1, but for the one named $2.
+const keptStates = `SELECT s.body FROM states s LEFT JOIN (SELECT node, max(id) AS last FROM tenancies GROUP BY node) t ON s.name = 'at/' || t.node || '/' || $1
+	WHERE s.name LIKE 'at/%/%' AND substr(s.name, strpos(substr(s.name, 4), '/') + 4) = $1 AND s.name <> $2`
+
 // State returns the stored state of a strategy, nil if there is none.
 func (db *DB) State(ctx context.Context, name string) (state []byte, err error) {
 	err = db.read(ctx, func() error {

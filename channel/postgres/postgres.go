@@ -81,7 +81,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-const form = "postgres://user:password@host:5432/database"
+const form = "postgres://user:password@host:5432/database; within user and password, @ is written %40, / %2F, % %25 and a space %20"
 
 // oldest is the oldest server version that is tested, as server_version_num.
 const oldest = 150_000

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -36,6 +37,9 @@ func Connect(ctx context.Context, cfg Config, steps fs.FS, claim Claim) (*Server
 	pc, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: it has the form %s", ErrURL, unsecret(err), form)
+	}
+	if host := pc.ConnConfig.Host; strings.Contains(host, "@") && !strings.HasPrefix(host, "/") { // what is behind the @ was meant for the password's end
+		return nil, fmt.Errorf("%w: the host's name has an @: it has the form %s", ErrURL, form)
 	}
 	s := &Server{cfg: cfg, log: cfg.Log}
 	if s.log == nil {

@@ -33,6 +33,7 @@ type SeveralConfig struct {
 	Most   int                     // managers at once; 0: any number
 	Feed   string                  // of the archive: of this one each manager has a cursor of its own
 	Shared func(state string) bool // whether all managers have a state in common. Nil: none
+	Heir   bool                    // it goes on with what a manager has kept that had the database for itself
 }
 
 // DefaultTerm is how long a tenancy lasts that is not renewed.
@@ -58,6 +59,12 @@ func (db *DB) AsOne(cfg SeveralConfig) *Several {
 
 // alive is a tenancy that none has reason to end.
 const alive = `SELECT count(*) FROM tenancies t JOIN beats b USING (id) WHERE NOT t.ended AND b.until > now()`
+
+// Sharing is how many managers share the database at the moment.
+func (db *DB) Sharing(ctx context.Context) (n int, err error) {
+	err = db.read(ctx, func() error { return db.pool.QueryRow(ctx, alive).Scan(&n) })
+	return n, db.Explain(err)
+}
 
 // refuseAlone refuses a program that wants the database for itself beside others.
 func refuseAlone(ctx context.Context, tx pgx.Tx) error {
@@ -97,11 +104,41 @@ func (s *Several) Take(ctx context.Context) (channel.Epoch, error) {
 		if err := tx.QueryRow(ctx, `SELECT coalesce(max(n), 0) FROM notes`).Scan(&s.notes); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO beats (id, until, about) VALUES ($1, now() + $2::interval + interval '`+begins+`', '')`, id, s.cfg.Term.String())
-		return err
+		if _, err := tx.Exec(ctx, `INSERT INTO beats (id, until, about) VALUES ($1, now() + $2::interval + interval '`+begins+`', '')`, id, s.cfg.Term.String()); err != nil {
+			return err
+		}
+		return s.succeed(ctx, tx)
 	})
 	s.id = channel.Epoch(id)
 	return s.id, err
+}
+
+// succeed gives this manager the states that one has kept which had the database for itself, in place of older ones. They would be nobody's else.
+func (s *Several) succeed(ctx context.Context, tx pgx.Tx) error {
+	if !s.cfg.Heir {
+		return nil
+	}
+	rows, err := tx.Query(ctx, `SELECT name FROM states ORDER BY name`)
+	if err != nil {
+		return err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		own := s.name(name)
+		if _, is := channel.CutOwnState(name); is || own == name {
+			continue
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM states WHERE name = $1`, own); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE states SET name = $2 WHERE name = $1`, name, own); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Full refuses where as many managers share the database as may: before Take, so that nothing else is begun.
@@ -382,12 +419,10 @@ func (s *Several) State(ctx context.Context, name string) ([]byte, error) {
 	return s.DB.State(ctx, s.name(name))
 }
 
-// Others are what the other managers, also those that have gone, keep of a state of which each has one for itself: those first that were here last. The last of them is
-// what a manager kept that had the database for itself, before there were several.
+// Others are what the other managers, also those that have gone, keep of a state of which each has one for itself: those first that were here last.
 func (s *Several) Others(ctx context.Context, name string) (states [][]byte, err error) {
 	err = s.DB.read(ctx, func() error {
-		rows, err := s.pool.Query(ctx, `SELECT s.body FROM states s LEFT JOIN (SELECT node, max(id) AS last FROM tenancies GROUP BY node) t ON s.name = 'at/' || t.node || '/' || $1
-			WHERE (s.name LIKE 'at/%' AND right(s.name, length($1) + 1) = '/' || $1 AND s.name <> $2 OR s.name = $1) ORDER BY s.name = $1, t.last DESC NULLS LAST LIMIT 64`, name, s.name(name))
+		rows, err := s.pool.Query(ctx, keptStates+` ORDER BY t.last DESC NULLS LAST LIMIT 64`, name, s.name(name))
 		if err != nil {
 			return err
 		}
@@ -427,7 +462,7 @@ func (s *Several) name(name string) string {
 	if s.cfg.Shared != nil && s.cfg.Shared(name) {
 		return name
 	}
-	return "at/" + s.cfg.Node + "/" + name
+	return channel.OwnState(s.cfg.Node, name)
 }
 
 // Tell tells the other managers something.

@@ -322,12 +322,6 @@ func TestStatesOfOthers(t *testing.T) {
 	if err := a.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.DB.PutState(t.Context(), b.id, "learnt before", []byte("alone")); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := b.Others(t.Context(), "learnt before"); err != nil || len(got) != 1 || string(got[0]) != "alone" {
-		t.Errorf("of a manager that was alone: %q, %v", got, err)
-	}
 	if got, err := b.Others(t.Context(), "learnt"); err != nil || len(got) != 1 || string(got[0]) != "of a" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -361,4 +355,48 @@ func TestStatesOfOthers(t *testing.T) {
 	if err := c.Full(t.Context()); err != nil {
 		t.Errorf("beside one other, and two may be: %v", err)
 	}
+}
+
+// TestHeir has a manager that had the database for itself become one of several: it goes on with what it had kept, and only one manager does.
+func TestHeir(t *testing.T) {
+	server := pglab.Shared(t)
+	put := func(what string) {
+		t.Helper()
+		alone := open(t, server, "")
+		epoch, err := alone.Take(t.Context())
+		for _, name := range []string{"common", "learnt"} {
+			err = errors.Join(err, alone.PutState(t.Context(), epoch, name, []byte(what)))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := func(node string, heir bool) *Several {
+		t.Helper()
+		m := open(t, server, "").AsOne(SeveralConfig{Node: node, Term: time.Minute, Shared: func(name string) bool { return name == "common" }, Heir: heir})
+		if _, err := m.Take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	has := func(m *Several, name, want string) {
+		t.Helper()
+		if got, err := m.State(t.Context(), name); err != nil || string(got) != want {
+			t.Errorf("%s has %q for %s, %v; want %q", m.cfg.Node, got, name, err, want)
+		}
+	}
+	put("first")
+	archive, a := one("archive", false), one("a", true)
+	b := one("b", true)
+	has(archive, "learnt", "")
+	has(a, "learnt", "first")
+	has(b, "learnt", "")
+	has(b, "common", "first")
+	for _, m := range []*Several{archive, a, b} {
+		if err := m.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("second") // one manager again, for a while
+	has(one("a", true), "learnt", "second")
 }

@@ -42,6 +42,7 @@ type Store interface {
 	Counters(ctx context.Context) (map[string]int64, error)
 	PutState(ctx context.Context, e channel.Epoch, name string, state []byte) error
 	State(ctx context.Context, name string) ([]byte, error)
+	Kept(ctx context.Context, name string) ([][]byte, error)
 	Close() error
 }
 

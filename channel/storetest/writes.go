@@ -369,6 +369,18 @@ func testState(t *testing.T, open Open) {
 	got, err = f.State(f.ctx, "price")
 	f.must(err)
 	f.same("another state", got, []byte{7})
+	for node, state := range map[string][]byte{"a": {8}, "b": make([]byte, 300_000)} {
+		f.must(f.PutState(f.ctx, f.e, channel.OwnState(node, "price"), state))
+		f.must(f.PutState(f.ctx, f.e, channel.OwnState(node, "high/price"), []byte{9}))
+	}
+	all, err := f.Kept(f.ctx, "price")
+	f.must(err)
+	f.same("states that managers keep", len(all), 3)
+	f.same("that of one alone", all[0], []byte{7})
+	f.same("those of several", len(all[1])+len(all[2]), 300_001)
+	all, err = f.Kept(f.ctx, "none")
+	f.must(err)
+	f.same("states that nobody keeps", len(all), 0)
 	if f.PutState(f.ctx, f.e, "", nil) == nil {
 		t.Fatal("a state without a name")
 	}

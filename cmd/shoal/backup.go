@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"shoal/manager/archive/archivecmd"
-	"shoal/manager/archive/remote"
 )
 
 // backup writes everything into a new folder while the station runs. The channel database comes first: what the archive tells after that
@@ -22,6 +21,6 @@ func (st *station) backup(ctx context.Context, dir string) error {
 		if err := st.archive.Backup(ctx, filepath.Join(part, "archive")); err != nil {
 			return err
 		}
-		return archivecmd.CopyTree(ctx, st.cfg.data, part, channelsFolder, "archive", reserveFile, addressFile, remote.DatabaseFile, remote.BucketFile)
+		return archivecmd.CopyTree(ctx, st.cfg.data, part, append([]string{channelsFolder, "archive"}, archivecmd.NotData...)...)
 	})
 }

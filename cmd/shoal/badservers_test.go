@@ -74,6 +74,9 @@ func TestBadServers(t *testing.T) {
 		say               []string
 	}{
 		"no URL":                       {db: "mysql://operator:hidden@h/x", bucket: store.URL(), say: []string{"postgres://"}},
+		"a slash in the password":      {db: "postgres://operator:a/hidden@h/x", bucket: store.URL(), say: []string{"/ %2F"}},
+		"an @ in the password":         {db: "postgres://operator:a@hidden@h/x", bucket: store.URL(), say: []string{"@ is written %40"}},
+		"a slash in the secret":        {db: socket("empty"), bucket: "s3://key:a/hidden@h/bucket", say: []string{"the bucket's URL", "/ is written %2F"}},
 		"nobody answers":               {db: "postgres://operator:hidden@127.0.0.1:1/x", bucket: store.URL(), say: []string{"no PostgreSQL answers", "correct --db"}},
 		"wrong password":               {db: at("operator:hiddenx", "empty", ""), bucket: store.URL(), say: []string{"correct user and password"}},
 		"no such user":                 {db: at("stranger:hidden", "empty", ""), bucket: store.URL(), say: []string{"correct user and password"}},
@@ -127,6 +130,11 @@ func TestBadServers(t *testing.T) {
 	}
 	t.Run("alone beside several", func(t *testing.T) {
 		refuses(t, []string{"channel", "list", "--data", noted(t, socket("occupied"))}, []string{"several managers work on this database", "--several"})
+		var o, e strings.Builder
+		run(t.Context(), []string{"check", "--data", noted(t, socket("occupied"))}, streams{&o, &e})
+		if says := o.String(); !strings.Contains(says, "This manager is stopped; 1 other manager") || strings.Contains(says, "nothing is crawled") {
+			t.Errorf("a check of a stopped manager whose network goes on: %s%s", says, e.String())
+		}
 	})
 	t.Run("migrations", func(t *testing.T) {
 		home := t.TempDir()

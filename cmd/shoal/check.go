@@ -116,18 +116,33 @@ func (c *checkCmd) findings(ctx context.Context) ([]desk.Finding, error) {
 		if url, uerr := databaseURL(data); uerr != nil || url != "" {
 			mend = "The file " + filepath.Join(data, remote.DatabaseFile) + " names the server; correct it there or with --db if the server has moved."
 		}
+		if home := clusterOf(data); home != "" {
+			mend = "Its servers run while the managers do: start all with " + starts(data)
+		}
 		return append(found, desk.Finding{Level: desk.Error, What: "The channel database cannot be opened: " + plain.Error(err), Mend: mend}), nil
+	}
+	stopped := "The manager is stopped: nothing is crawled."
+	if s, is := db.(server); is {
+		n, err := s.Sharing(ctx)
+		if err != nil {
+			return nil, errors.Join(err, db.Close())
+		}
+		if n > 0 {
+			stopped = "This manager is stopped; " + plain.Count(n, "other manager") + " of the network have its share of the hosts."
+		}
 	}
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
-	found = append(found, desk.Finding{Level: desk.OK, What: "the channel database opens"}, checkArchive(ctx, data),
-		desk.Finding{Level: desk.Warning, What: "The manager is stopped: nothing is crawled.", Mend: "Start it with " + starts(data)})
+	found = append(found, desk.Finding{Level: desk.OK, What: "the channel database opens"}, checkArchive(ctx, data), desk.Finding{Level: desk.Warning, What: stopped, Mend: "Start it with " + starts(data)})
 	return append(found, checkPorts()...), nil
 }
 
 // starts is the command that goes on with a data folder: those that shoal up made lie in a folder that it is told.
 func starts(data string) string {
+	if home := clusterOf(data); home != "" {
+		return "shoal up --cluster N --data " + home
+	}
 	switch home, name := filepath.Split(filepath.Clean(data)); name {
 	case upPond:
 		return "shoal up --data " + filepath.Clean(home)
@@ -135,6 +150,14 @@ func starts(data string) string {
 		return "shoal up SITES --data " + filepath.Clean(home)
 	}
 	return "shoal manager --data " + data
+}
+
+// clusterOf is the folder that `shoal up --cluster` was told, if a data folder is of one of its managers.
+func clusterOf(data string) string {
+	if home, name := filepath.Split(filepath.Dir(filepath.Clean(data))); name == upCluster {
+		return filepath.Clean(home)
+	}
+	return ""
 }
 
 // checkArchive looks at a stopped manager's archive.

@@ -119,7 +119,7 @@ const mostPagePorts = 100
 // runCluster is Run with --cluster.
 func (c *upCmd) runCluster(ctx context.Context, s streams) (err error) {
 	began := time.Now()
-	cl := &cluster{up: c, began: began, data: filepath.Join(c.Data, "up-cluster"), err: s.err, log: slog.New(slog.DiscardHandler)}
+	cl := &cluster{up: c, began: began, data: filepath.Join(c.Data, upCluster), err: s.err, log: slog.New(slog.DiscardHandler)}
 	if c.Verbose {
 		cl.log = slog.New(plain.CutAddresses(slog.NewTextHandler(s.err, nil)))
 	}

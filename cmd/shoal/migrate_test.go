@@ -64,7 +64,24 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("the server's URL: %v, %v", info, err)
 	}
 	backup, restored := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "restored")
+	leave := []string{channelsFolder, "migrate-7", "archive.before-1"} // by a migration that was killed when the server counted already, and an earlier one
+	for _, name := range leave {
+		left := filepath.Join(cfg.data, name)
+		if err := errors.Join(os.MkdirAll(left, 0o700), os.WriteFile(filepath.Join(left, "MANIFEST"), []byte("old"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	shoalIn(t, cfg.data, 0, "backup", backup)
+	for _, name := range leave[1:] {
+		if _, err := os.Stat(filepath.Join(backup, name)); err == nil {
+			t.Errorf("%s is in the backup", name)
+		}
+	}
+	for _, name := range leave {
+		if err := os.RemoveAll(filepath.Join(cfg.data, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	shoalIn(t, restored, 0, "restore", backup)
 	if list := shoalIn(t, restored, 0, "channel", "list"); !strings.Contains(list, "https://b.example") {
 		t.Errorf("restored from a backup of the server's channels:\n%s", list)

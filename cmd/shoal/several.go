@@ -142,7 +142,7 @@ func (st *station) share() error {
 	if !ok {
 		return errors.New("--several needs the channels on a server: move them with shoal migrate")
 	}
-	shared := db.AsOne(postgres.SeveralConfig{Node: st.node.ID().String(), Writer: st.others.writer, Term: st.cfg.tenancy, Feed: manager.FeedName, Shared: manager.SharedState, Most: member.MaxDelegations})
+	shared := db.AsOne(postgres.SeveralConfig{Node: st.node.ID().String(), Writer: st.others.writer, Term: st.cfg.tenancy, Feed: manager.FeedName, Shared: manager.SharedState, Heir: !st.cfg.onlyArchive, Most: member.MaxDelegations})
 	st.others.shared = shared
 	st.db = sharedServer{shared}
 	return nil

@@ -18,6 +18,7 @@ import (
 	"shoal/manager"
 	"shoal/manager/api"
 	"shoal/manager/archive"
+	"shoal/manager/archive/archivecmd"
 	"shoal/manager/archive/remote"
 	"shoal/manager/desk"
 )
@@ -159,15 +160,14 @@ func (t *target) remote(data, url string) (*api.Client, error) {
 
 // dataOf finds the data of a manager: the folder itself, or the one that `shoal up` keeps in it.
 func dataOf(dir string) (string, error) {
-	var found []string
-	for _, sub := range []string{"", upWeb, upPond} {
-		at := filepath.Join(dir, sub)
-		for _, database := range []string{channelsFolder, remote.DatabaseFile} {
-			if _, err := os.Stat(filepath.Join(at, database)); err == nil {
-				found = append(found, at)
-				break
-			}
-		}
+	holds := func(at string) bool {
+		_, folder := os.Stat(filepath.Join(at, channelsFolder))
+		_, server := os.Stat(filepath.Join(at, remote.DatabaseFile))
+		return folder == nil || server == nil
+	}
+	found := archivecmd.Beneath(context.Background(), dir, holds)
+	if holds(dir) {
+		found = append([]string{dir}, found...)
 	}
 	if len(found) > 1 { // the one that runs, if only one does
 		var running []string

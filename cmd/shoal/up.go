@@ -175,6 +175,8 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 const (
 	upWeb  = "up-web"
 	upPond = "up-pond"
+
+	upCluster = "up-cluster" // of several managers
 )
 
 // station is the configuration of the network's manager.

@@ -121,6 +121,14 @@ func blind(all, more []manager.Blind, machine string) []manager.Blind {
 	return all
 }
 
+// SetTrust implements desk.Running. The rules are the same at all managers; what is told of them is of all, as Trust tells it.
+func (r *Running) SetTrust(ctx context.Context, c manager.TrustChoice) (manager.TrustInfo, error) {
+	if out, err := r.cfg.Own.SetTrust(ctx, c); err != nil {
+		return out, err
+	}
+	return r.Trust(ctx)
+}
+
 func addTrust(o, x *manager.TrustInfo) {
 	a, b := &o.Counts, &x.Counts
 	a.Deliveries, a.Pages, a.Lost, a.Audits = a.Deliveries+b.Deliveries, a.Pages+b.Pages, a.Lost+b.Lost, a.Audits+b.Audits

@@ -194,3 +194,17 @@ func TestPardonIsFinishedByAskingAgain(t *testing.T) {
 		})
 	}
 }
+
+func (j judging) SetTrust(context.Context, manager.TrustChoice) (manager.TrustInfo, error) {
+	return j.Trust(context.Background())
+}
+
+// TestSetTrustTellsOfAll has the rules changed at one of two managers: it answers with what both have judged, as when it is asked how far peers are believed.
+func TestSetTrustTellsOfAll(t *testing.T) {
+	other := New(Config{Own: judging{}, Me: "other"})
+	own := New(Config{Own: judging{}, Me: "own", Others: func() []Other { return []Other{{Peer: "other"}} },
+		Ask: func(ctx context.Context, _ string, req []byte) ([]byte, error) { return other.Answer(ctx, req) }})
+	if got, err := own.SetTrust(t.Context(), manager.TrustChoice{}); err != nil || got.Counts.Deliveries != 6 {
+		t.Errorf("of %d deliveries is told, %v; both have judged 6", got.Counts.Deliveries, err)
+	}
+}

@@ -45,13 +45,7 @@ type Source struct {
 // AfterApply finds the data that is meant: the folder itself, or the one that `shoal up` keeps in it.
 func (s *Source) AfterApply() error {
 	if !s.has(s.Data) {
-		var found []string
-		for _, sub := range []string{"up-web", "up-pond"} {
-			if at := filepath.Join(s.Data, sub); s.has(at) {
-				found = append(found, at)
-			}
-		}
-		if len(found) == 1 {
+		if found := Beneath(context.Background(), s.Data, s.has); len(found) == 1 {
 			s.Data = found[0]
 		}
 	}
@@ -70,7 +64,7 @@ func (s *Source) manager() string {
 	if s.Manager != "" {
 		return s.Manager
 	}
-	if b, err := os.ReadFile(filepath.Join(s.Data, "manager.url")); err == nil {
+	if b, err := os.ReadFile(filepath.Join(s.Data, addressFile)); err == nil {
 		return strings.TrimSpace(string(b))
 	}
 	return defaultManager
@@ -143,7 +137,7 @@ func (s *Source) do(ctx context.Context, local func(*archive.Archive) error, ask
 
 // runs tells whether the manager that the data folder names answers.
 func (s *Source) runs(ctx context.Context) bool {
-	b, err := os.ReadFile(filepath.Join(s.Data, "manager.url"))
+	b, err := os.ReadFile(filepath.Join(s.Data, addressFile))
 	if err != nil {
 		return false
 	}

@@ -357,12 +357,17 @@ func (c *Backup) Run(ctx context.Context, to IO) error {
 			if err := a.Backup(ctx, filepath.Join(part, "archive")); err != nil {
 				return err
 			}
+			but := append([]string{"archive"}, NotData...)
 			if to.Channels != nil {
-				if err := to.Channels(ctx, c.Data, filepath.Join(part, "channels")); err != nil {
+				copied := filepath.Join(part, "channels")
+				if err := to.Channels(ctx, c.Data, copied); err != nil {
 					return err
 				}
+				if _, err := os.Stat(copied); err == nil { // what the folder has of that name was left by a migration that was broken off
+					but = append(but, "channels")
+				}
 			}
-			return CopyTree(ctx, c.Data, part, "archive", remote.DatabaseFile, remote.BucketFile)
+			return CopyTree(ctx, c.Data, part, but...)
 		})
 	}, func() error { return c.remote(ctx) })
 	if err != nil {
@@ -466,7 +471,11 @@ func (c *Restore) Run(ctx context.Context, to IO) error {
 	return err
 }
 
-// CopyTree copies files with their permissions, all but some names at the top and locks. What goes away meanwhile is left out.
+// NotData are patterns of what may lie at the top of a data folder and is of no use elsewhere: where a manager runs and its servers are, its reserve on the disk, and
+// what migrations leave behind, be they done or broken off.
+var NotData = []string{addressFile, "reserve", remote.DatabaseFile, remote.BucketFile, "migrating", "migrate-*", "*.part", "*.before-*"}
+
+// CopyTree copies files with their permissions, all but those at the top whose names match patterns, and locks. What goes away meanwhile is left out.
 func CopyTree(ctx context.Context, from, to string, but ...string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path != from {
@@ -479,10 +488,14 @@ func CopyTree(ctx context.Context, from, to string, but ...string) error {
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
+		leaves := slices.ContainsFunc(but, func(pattern string) bool {
+			is, err := filepath.Match(pattern, rel)
+			return is && err == nil
+		})
 		switch {
-		case slices.Contains(but, rel) && d.IsDir():
+		case leaves && d.IsDir():
 			return fs.SkipDir
-		case slices.Contains(but, rel):
+		case leaves:
 			return nil
 		case d.IsDir():
 			return os.MkdirAll(filepath.Join(to, rel), 0o700)

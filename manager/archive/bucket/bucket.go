@@ -29,12 +29,12 @@ import (
 
 // Errors of a bucket.
 var (
-	ErrURL          = errors.New("bucket: its URL cannot be used")
+	ErrURL          = errors.New("bucket: the bucket's URL cannot be used")
 	ErrUnreachable  = errors.New("bucket: the object store cannot be reached")
 	ErrRefused      = errors.New("bucket: the object store refuses this key")
 	ErrRights       = errors.New("bucket: the key lacks a right")
 	ErrNone         = errors.New("bucket: there is no such bucket")
-	ErrOtherNetwork = errors.New("bucket: it belongs to another network")
+	ErrOtherNetwork = errors.New("bucket: the bucket belongs to another network")
 	ErrNoObject     = errors.New("bucket: there is no such object")
 )
 
@@ -49,7 +49,7 @@ type Config struct {
 	Patience time.Duration
 }
 
-const form = "s3://KEY:SECRET@host:port/bucket"
+const form = "s3://KEY:SECRET@host:port/bucket; within KEY and SECRET, / is written %2F, # %23 and ? %3F"
 
 // Bucket is an open bucket. Its methods may be called by several goroutines.
 type Bucket struct {

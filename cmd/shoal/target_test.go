@@ -1,0 +1,57 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shoal/manager/archive/remote"
+)
+
+// TestClusterIsFound has a command find the managers that `shoal up --cluster` runs, without being told which: the first that answers, or the first.
+func TestClusterIsFound(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	at := func(n string) string { return filepath.Join(home, upCluster, "manager-"+n) }
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := func(want string) {
+		t.Helper()
+		if got, err := dataOf(home); err != nil || got != want {
+			t.Errorf("found %q, %v; want %q", got, err, want)
+		}
+	}
+	if _, err := dataOf(home); err == nil {
+		t.Error("something was found in an empty folder")
+	}
+	for _, n := range []string{"1", "2", "3"} {
+		write(filepath.Join(at(n), remote.DatabaseFile), "postgres://u@h/x")
+	}
+	found(at("1"))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	write(filepath.Join(at("1"), addressFile), "http://127.0.0.1:1") // it was killed
+	write(filepath.Join(at("2"), addressFile), "http://"+l.Addr().String()+"\n")
+	found(at("2"))
+	write(filepath.Join(home, upPond, remote.DatabaseFile), "postgres://u@h/x")
+	found(at("2")) // the other network is stopped
+	write(filepath.Join(home, upPond, addressFile), "http://127.0.0.1:1")
+	if _, err := dataOf(home); err == nil || !strings.Contains(err.Error(), "several managers' data") {
+		t.Errorf("of two networks that run one was taken: %v", err)
+	}
+	if says := starts(at("1")); says != "shoal up --cluster N --data "+home {
+		t.Errorf("it is started with %q", says)
+	}
+}
