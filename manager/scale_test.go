@@ -56,6 +56,8 @@ func (stillArchive) PrefixNumber(prefix string) uint64 { return channel.URLHash(
 
 func (stillArchive) Deliverers(context.Context, string) ([]archive.Deliverer, error) { return nil, nil }
 
+func (stillArchive) Suspensions(context.Context) ([]archive.Suspension, error) { return nil, nil }
+
 type noEvidence struct{ Evidence }
 
 func (stillArchive) Stats() archive.Stats { return archive.Stats{} }
