@@ -3,9 +3,12 @@
 //
 // Look reads what is new; call it often, since the pond's log is bounded. End reads everything once more. The judge finds these breaches:
 //
-//   - lost: a change that the archive's feed has told is gone from the feed or the index, or the newest version of a stored page has another content than its capture;
+//   - lost: a change that the archive's feed has told is gone from the feed or the index; the index has a version that the feed never told; the newest version of
+//     a stored page, or an older one, has another content than its capture; pages of a host that was crawled as a whole were never stored, or are told to be gone;
+//     a channel is gone that nobody removed;
 //   - unserved: the index has a version of a page that the pond did not serve to a fetch of its own at that time;
-//   - miscounted: a channel has fewer updates than before, or more than there were fetches of its first page;
+//   - miscounted: a channel has fewer updates than before, more than there were fetches of its first page, or of its other pages, or fewer than the archive has
+//     visits of each page;
 //   - impolite: two requests in flight to a host, or closer together than the host's delay;
 //   - forbidden: something was fetched or archived that robots.txt or a block forbade then;
 //   - stale: a channel was not crawled again in time after the last fault, or a host has none that must have one;
@@ -75,6 +78,8 @@ type Config struct {
 	BlockGrace time.Duration
 	// Crawled are hosts of which each has a channel when all is calm: see Behind.
 	Crawled []string
+	// Whole is how many pages a host has at most of which each crawl fetches all that there are. What should be there of larger ones is not known. 0: of none.
+	Whole int
 	// Ordered says that no member lies, so that each change is told once, and those of a page in the order of their times. Times of which a clock that had
 	// stepped may have told are left out.
 	Ordered bool
@@ -103,6 +108,10 @@ type Judge struct {
 	newest   map[string]time.Time // when the last change of a page was
 	cursor   string
 	updates  map[int64]int     // of each channel, as last seen
+	rowsNow  []row             // the channels as last seen
+	crawled  map[int64]string  // channels that were ever updated, and are there, with their hosts
+	absent   map[int64]bool    // those that the last list did not have
+	removed  map[int]bool      // hosts of which an operator removed a channel
 	liars    map[string]string // peers that lie, with their numbers as far as they are known
 	lied     map[int]bool      // hosts of which liars had a task: how often they were crawled is not known
 	taken    bool              // what liars delivered was taken back
@@ -142,6 +151,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 		cfg.Client = &http.Client{Timeout: time.Minute}
 	}
 	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
+		crawled: map[int64]string{}, absent: map[int64]bool{}, removed: map[int]bool{},
 		updates: map[int64]int{}, once: map[string]bool{}, newest: map[string]time.Time{}, counts: map[Kind]int{}}
 	if err := j.pond(ctx, "/_pond/hosts", &j.hosts); err != nil {
 		return nil, err

@@ -126,6 +126,8 @@ func (j *Judge) rows(ctx context.Context) (all []row, err error) {
 
 // count compares the channels' updates with those before, and with what the pond served.
 func (j *Judge) count(rows []row) {
+	j.rowsNow = rows
+	j.known(rows)
 	channels := map[string]int{}
 	for _, r := range rows {
 		if channels[r.Host]++; channels[r.Host] > 1 {

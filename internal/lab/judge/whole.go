@@ -1,0 +1,168 @@
+package judge
+
+import (
+	"context"
+	"maps"
+	"net/url"
+	"slices"
+)
+
+// visit is a page in a second, as the index tells times.
+type visit struct{ url, at string }
+
+// known judges a channel that was there at an earlier look. One that was ever updated is durable: only an operator may end it.
+func (j *Judge) known(rows []row) {
+	there := map[int64]bool{}
+	for _, r := range rows {
+		if there[r.ID] = true; r.Updates > 0 {
+			j.crawled[r.ID] = r.Host
+		}
+	}
+	for id, origin := range j.crawled {
+		switch {
+		case there[id]:
+			delete(j.absent, id)
+		case j.removed[j.number[bare(origin)]]:
+			delete(j.crawled, id)
+		case !j.absent[id]: // a list that is read in parts may lack one while others come and go
+			j.absent[id] = true
+		default:
+			j.breach(Lost, "channel %d (%s) is gone, and nobody removed it", id, origin)
+			delete(j.crawled, id)
+		}
+	}
+}
+
+// fromPond are the URLs of pages that the pond has, with their captures in the order of their times.
+type fromPond map[string]*kept
+
+type kept struct {
+	page     pageKey
+	captures []capture
+}
+
+// whole judges the hosts of which each crawl fetches all pages: their one channel is all of them, and no member lied about them.
+func (j *Judge) whole(of fromPond) {
+	visits := map[int]map[int]int{} // captures by host and page
+	for _, s := range of {
+		if visits[s.page.host] == nil {
+			visits[s.page.host] = map[int]int{}
+		}
+		visits[s.page.host][s.page.page] += len(s.captures)
+	}
+	for _, r := range j.rowsNow {
+		n, ok := j.number[bare(r.Host)]
+		if !ok || j.bad[n] != "" || j.parted[n] || j.lied[n] || j.hosts[n].Pages > j.cfg.Whole {
+			continue
+		}
+		h := j.hosts[n]
+		least, most := -1, []int(nil)
+		for p := range h.Pages {
+			if v := visits[n][p]; least < 0 || v < least {
+				least = v
+			}
+			most = append(most, len(j.answers[pageKey{n, p}]))
+		}
+		if r.Updates >= sureWhole && least == 0 {
+			j.breach(Lost, "channel %d (%s) has %d updates; of its %d pages the archive has %d", r.ID, r.Host, r.Updates, h.Pages, len(visits[n]))
+		}
+		if j.removed[n] || bare(r.Host) != h.Name { // the channel's count began anew; a name server may have led elsewhere
+			continue
+		}
+		// A crawl stores each page once, whoever goes on with it; one may be under way.
+		if r.Updates < least-1 {
+			j.breach(Miscounted, "channel %d (%s) has %d updates; the archive has each of its pages %d times or more", r.ID, r.Host, r.Updates, least)
+		}
+		// Each update takes a fetch of each page, but for one that a fault kept from reaching the host. What came to nothing has fetched the first pages alone.
+		slices.Sort(most)
+		spare := min(max(len(most)/spareShare, 1), len(most)-1)
+		often := most[spare]
+		if j.cfg.Astray != nil {
+			often += j.cfg.Astray(h.Name)
+		}
+		if r.Updates > often {
+			j.breach(Miscounted, "channel %d (%s) has %d updates; of its %d pages %d were fetched %d times or less", r.ID, r.Host, r.Updates, h.Pages, spare+1, often)
+		}
+	}
+}
+
+const (
+	sureWhole  = 2 // updates of a host after which each of its pages was stored: a fault may have kept one crawl from some
+	spareShare = 4 // one in so many pages may have been fetched less often than there were updates, and one at least
+)
+
+// untold checks that the feed told each version of a page that the index has: who follows it has what the archive has.
+func (j *Judge) untold(of fromPond) {
+	told, turned := map[visit]bool{}, map[string]bool{}
+	for _, c := range j.told {
+		told[visit{c.URL, c.Fetched.UTC().Format(stamp)}] = true
+		turned[c.URL] = turned[c.URL] || c.Event == "withdrawn"
+	}
+	for u, s := range of {
+		if _, down := j.down(u); down || turned[u] || j.parted[s.page.host] || slices.ContainsFunc(s.captures, func(c capture) bool { return c.lie }) {
+			continue
+		}
+		for i, c := range s.captures {
+			if len(j.could(c.at)) == 1 && j.differs(s.captures[:i], c) && !told[visit{u, c.at.Format(stamp)}] {
+				j.breach(Lost, "the index has a version of %s, fetched at %s, that the feed never told", u, c.at.Format(stamp))
+			}
+		}
+	}
+}
+
+// differs reports whether a capture has surely another content than the one before it.
+func (j *Judge) differs(before []capture, c capture) bool {
+	last := len(before) - 1
+	if last < 0 {
+		return true
+	}
+	b := before[last]
+	if last > 0 && before[last-1].at.Equal(b.at) { // which of a second came last is not known
+		return false
+	}
+	return b.Digest != c.Digest && !b.at.Equal(c.at) && len(j.could(b.at)) == 1
+}
+
+// remains checks that no page is told to be gone that the pond has: it takes none away.
+func (j *Judge) remains() {
+	for _, c := range j.told {
+		if c.Event != "gone" || j.takenBack(c) || j.misbehaves(c.URL) {
+			continue
+		}
+		u, err := url.Parse(c.URL)
+		if err != nil {
+			continue
+		}
+		n, ok := j.number[u.Hostname()]
+		if ok && j.hosts[n].Name == u.Hostname() && !j.lied[n] {
+			j.breach(Lost, "the feed told at %s that %s is gone; the pond has it", c.Fetched.Format(stamp), c.URL)
+		}
+	}
+}
+
+// older reads one version of each page that is not the newest.
+func (j *Judge) older(ctx context.Context, of fromPond) error {
+	for _, u := range slices.Sorted(maps.Keys(of)) {
+		s := of[u]
+		var past []version
+		for _, c := range s.captures {
+			if c.lie || c.State == withdrawn { // what a page showed while that was believed is not known
+				past = nil
+				break
+			}
+			if last := len(past) - 1; last >= 0 && past[last].at.Equal(c.at) {
+				past[last].digests = append(past[last].digests, c.Digest)
+			} else {
+				past = append(past, version{c.at, []string{c.Digest}})
+			}
+		}
+		if _, down := j.down(u); down || len(past) < 2 {
+			continue
+		}
+		v := past[(s.page.host+s.page.page)%(len(past)-1)] // another one of each page
+		if err := j.reads(ctx, u, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
