@@ -29,6 +29,7 @@ func (j *Judge) End(ctx context.Context) (Seen, error) {
 	if err := j.sameFeed(ctx); err != nil {
 		return Seen{}, err
 	}
+	before := j.rowsNow
 	all, err := j.index(ctx, nil)
 	if err != nil {
 		return Seen{}, err
@@ -54,7 +55,7 @@ func (j *Judge) End(ctx context.Context) (Seen, error) {
 	}
 	j.untold(of)
 	j.remains()
-	j.whole(of)
+	j.whole(before, of)
 	if err := errors.Join(j.readable(ctx, all), j.older(ctx, of)); err != nil {
 		return Seen{}, err
 	}

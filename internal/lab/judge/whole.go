@@ -41,8 +41,13 @@ type kept struct {
 	captures []capture
 }
 
-// whole judges the hosts of which each crawl fetches all pages: their one channel is all of them, and no member lied about them.
-func (j *Judge) whole(of fromPond) {
+// whole judges the hosts of which each crawl fetches all pages: their one channel is all of them, and no member lied about them. before are the channels as they were
+// before the index was read, which is of.
+func (j *Judge) whole(before []row, of fromPond) {
+	was := map[int64]int{}
+	for _, r := range before {
+		was[r.ID] = r.Updates
+	}
 	visits := map[int]map[int]int{} // captures by host and page
 	for _, s := range of {
 		if visits[s.page.host] == nil {
@@ -56,39 +61,42 @@ func (j *Judge) whole(of fromPond) {
 			continue
 		}
 		h := j.hosts[n]
-		least, most := -1, []int(nil)
+		var stored, fetched []int // how often, by page; the rarest first
 		for p := range h.Pages {
-			if v := visits[n][p]; least < 0 || v < least {
-				least = v
-			}
-			most = append(most, len(j.answers[pageKey{n, p}]))
+			stored = append(stored, visits[n][p])
+			fetched = append(fetched, len(j.answers[pageKey{n, p}]))
 		}
-		if r.Updates >= sureWhole && least == 0 {
+		slices.Sort(stored)
+		slices.Sort(fetched)
+		if r.Updates >= sureWhole && stored[0] == 0 {
 			j.breach(Lost, "channel %d (%s) has %d updates; of its %d pages the archive has %d", r.ID, r.Host, r.Updates, h.Pages, len(visits[n]))
 		}
 		if j.removed[n] || bare(r.Host) != h.Name { // the channel's count began anew; a name server may have led elsewhere
 			continue
 		}
 		// A crawl stores each page once, whoever goes on with it; one may be under way.
-		if r.Updates < least-1 {
-			j.breach(Miscounted, "channel %d (%s) has %d updates; the archive has each of its pages %d times or more", r.ID, r.Host, r.Updates, least)
+		if r.Updates < stored[0]-1 {
+			j.breach(Miscounted, "channel %d (%s) has %d updates; the archive has each of its pages %d times or more", r.ID, r.Host, r.Updates, stored[0])
 		}
-		// Each update takes a fetch of each page, but for one that a fault kept from reaching the host. What came to nothing has fetched the first pages alone.
-		slices.Sort(most)
-		spare := min(max(len(most)/spareShare, 1), len(most)-1)
-		often := most[spare]
+		// Each update takes a visit of each page, but for one that a fault kept from reaching the host. What came to nothing has fetched the first pages alone.
+		spare := min(max(h.Pages/spareShare, 1), h.Pages-1)
+		astray := 0
 		if j.cfg.Astray != nil {
-			often += j.cfg.Astray(h.Name)
+			astray = j.cfg.Astray(h.Name)
 		}
-		if r.Updates > often {
-			j.breach(Miscounted, "channel %d (%s) has %d updates; of its %d pages %d were fetched %d times or less", r.ID, r.Host, r.Updates, h.Pages, spare+1, often)
+		if u := r.Updates; u-u/spareCrawls > fetched[spare]+astray {
+			j.breach(Miscounted, "channel %d (%s) has %d updates; of its %d pages %d were fetched no more than %d times", r.ID, r.Host, u, h.Pages, spare+1, fetched[spare])
+		}
+		if u := was[r.ID]; u-u/spareCrawls > stored[spare]+astray {
+			j.breach(Lost, "channel %d (%s) had %d updates; of its %d pages the archive has %d no more than %d times", r.ID, r.Host, u, h.Pages, spare+1, stored[spare])
 		}
 	}
 }
 
 const (
-	sureWhole  = 2 // updates of a host after which each of its pages was stored: a fault may have kept one crawl from some
-	spareShare = 4 // one in so many pages may have been fetched less often than there were updates, and one at least
+	sureWhole   = 2  // updates of a host after which each of its pages was stored: a fault may have kept one crawl from some
+	spareShare  = 4  // one in so many pages may have been visited less often than there were updates, and one at least
+	spareCrawls = 10 // one in so many crawls may have missed more
 )
 
 // untold checks that the feed told each version of a page that the index has: who follows it has what the archive has.
