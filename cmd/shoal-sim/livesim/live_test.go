@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shoal/internal/lab/pond"
 )
 
 func command() *Command {
@@ -49,6 +51,24 @@ func TestCells(t *testing.T) {
 	}
 	if a, b := cells[0], cells[1]; a.Strategy == b.Strategy || a.Load != b.Load || a.Seed != b.Seed || a.Churn != b.Churn {
 		t.Errorf("strategies do not change first: %+v, %+v", a, b)
+	}
+}
+
+// The simulator is told what the manager of a pond and its peers go by: a peer stores what it has at least every third of a lease, so that a kill takes no more with it.
+func TestForecastGoesByThePondsPace(t *testing.T) {
+	c := cell{Strategy: "icr", Load: 1, Scene: "none", Seed: 3, Peers: 2, Threads: 2}
+	w, err := c.world(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), []int{1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.scale(w, []int{1, 2, 3}, usualCosts)
+	for what, v := range map[string][2]float64{
+		"a lease": {s.Term, pond.Term.Seconds()}, "between two chunks": {s.Checkpoint, pond.Term.Seconds() / 3}, "slack": {s.Slack, pond.Slack.Seconds()},
+		"a pause": {s.Backoff, pond.Backoff.Seconds()}, "the longest pause": {s.MaxBackoff, pond.MaxBackoff.Seconds()}, "the wait before a page": {s.Gap, pond.Gap.Seconds()},
+	} {
+		if math.Abs(v[0]-v[1]) > 1e-9 {
+			t.Errorf("%s takes %v s, in the pond %v", what, v[0], v[1])
+		}
 	}
 }
 
