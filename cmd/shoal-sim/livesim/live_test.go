@@ -44,6 +44,27 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
+// Runs of an earlier call are not gone on with: a network that knows its channels would be taken for one that starts cold.
+func TestRunsOfBeforeAreLeftAlone(t *testing.T) {
+	c := command()
+	c.Bin, c.Dir = t.TempDir(), t.TempDir()
+	for _, name := range []string{"shoal", "shoal-peer", "shoal.exe", "shoal-peer.exe"} {
+		if err := os.WriteFile(filepath.Join(c.Bin, name), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(c.Dir, "001"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := c.Run(t.Context(), &out, &out); !errors.Is(err, ErrFlags) || !strings.Contains(err.Error(), "name another folder") {
+		t.Errorf("%v", err)
+	}
+	if left, err := os.ReadDir(filepath.Join(c.Dir, "001")); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
 func TestCells(t *testing.T) {
 	cells := command().cells()
 	if len(cells) != 2*2*2*2 {
