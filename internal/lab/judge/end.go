@@ -55,6 +55,7 @@ func (j *Judge) End(ctx context.Context) (Seen, error) {
 	}
 	j.untold(of)
 	j.remains()
+	j.vanished(before, j.rowsNow)
 	j.whole(before, of)
 	if err := errors.Join(j.readable(ctx, all), j.older(ctx, of)); err != nil {
 		return Seen{}, err

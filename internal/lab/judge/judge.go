@@ -74,6 +74,8 @@ type Config struct {
 	Slack time.Duration
 	// Endless are hosts that do not end their answers: see StandsStill.
 	Endless []string
+	// Gap is the wait before each page, of every host that behaves, whatever its robots.txt asks for. 0: that alone is judged.
+	Gap time.Duration
 	// BlockGrace is how long running tasks may go on after a host was blocked. A block that is shorter shows nothing.
 	BlockGrace time.Duration
 	// Crawled are hosts of which each has a channel when all is calm: see Behind.
@@ -109,8 +111,7 @@ type Judge struct {
 	cursor   string
 	updates  map[int64]int     // of each channel, as last seen
 	rowsNow  []row             // the channels as last seen
-	crawled  map[int64]string  // channels that were ever updated, and are there, with their hosts
-	absent   map[int64]bool    // those that the last list did not have
+	crawled  map[int64]string  // channels that were ever updated, with their hosts
 	removed  map[int]bool      // hosts of which an operator removed a channel
 	liars    map[string]string // peers that lie, with their numbers as far as they are known
 	lied     map[int]bool      // hosts of which liars had a task: how often they were crawled is not known
@@ -151,7 +152,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 		cfg.Client = &http.Client{Timeout: time.Minute}
 	}
 	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
-		crawled: map[int64]string{}, absent: map[int64]bool{}, removed: map[int]bool{},
+		crawled: map[int64]string{}, removed: map[int]bool{},
 		updates: map[int64]int{}, once: map[string]bool{}, newest: map[string]time.Time{}, counts: map[Kind]int{}}
 	if err := j.pond(ctx, "/_pond/hosts", &j.hosts); err != nil {
 		return nil, err

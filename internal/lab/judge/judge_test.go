@@ -267,9 +267,19 @@ func TestBreaches(t *testing.T) {
 			}
 			f.rows[0].ID, f.rows[0].Updates = 7, 0
 		}, ""},
-		"two requests in flight":             {func(f *fake, _ *Judge) { f.stats.MaxInFlight = 2 }, Impolite},
-		"the pond saw haste":                 {func(f *fake, _ *Judge) { f.violate("crawl-delay") }, Impolite},
-		"haste":                              {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3); f.fetch(0, 1, at(201), 3) }, Impolite},
+		"two requests in flight": {func(f *fake, _ *Judge) { f.stats.MaxInFlight = 2 }, Impolite},
+		"the pond saw haste":     {func(f *fake, _ *Judge) { f.violate("crawl-delay") }, Impolite},
+		"haste":                  {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3); f.fetch(0, 1, at(201), 3) }, Impolite},
+		"haste without a delay": {func(f *fake, j *Judge) {
+			j.cfg.Gap = time.Second
+			f.fetch(1, 0, at(200), 3)
+			f.fetch(1, 1, at(200.5), 3)
+		}, Impolite},
+		"no haste without a delay": {func(f *fake, j *Judge) {
+			j.cfg.Gap = time.Second
+			f.fetch(1, 0, at(200), 3)
+			f.fetch(1, 1, at(201), 3)
+		}, ""},
 		"no delay, no haste":                 {func(f *fake, _ *Judge) { f.fetch(1, 0, at(200), 3); f.fetch(1, 1, at(201), 3) }, ""},
 		"robots.txt forbade it":              {func(f *fake, _ *Judge) { f.violate("robots") }, Forbidden},
 		"the archive has what is forbidden":  {func(f *fake, _ *Judge) { f.invent("http://h1.test/private/x") }, Forbidden},

@@ -10,25 +10,25 @@ import (
 // visit is a page in a second, as the index tells times.
 type visit struct{ url, at string }
 
-// known judges a channel that was there at an earlier look. One that was ever updated is durable: only an operator may end it.
+// known notes channels that were ever updated. They are durable: only an operator may end them.
 func (j *Judge) known(rows []row) {
-	there := map[int64]bool{}
 	for _, r := range rows {
-		if there[r.ID] = true; r.Updates > 0 {
+		if r.Updates > 0 {
 			j.crawled[r.ID] = r.Host
 		}
 	}
-	for id, origin := range j.crawled {
-		switch {
-		case there[id]:
-			delete(j.absent, id)
-		case j.removed[j.number[bare(origin)]]:
-			delete(j.crawled, id)
-		case !j.absent[id]: // a list that is read in parts may lack one while others come and go
-			j.absent[id] = true
-		default:
-			j.breach(Lost, "channel %d (%s) is gone, and nobody removed it", id, origin)
-			delete(j.crawled, id)
+}
+
+// vanished judges those that two lists in a row lack, when all is calm: one list is read in parts, while others come and go.
+func (j *Judge) vanished(before, now []row) {
+	there := map[int64]bool{}
+	for _, r := range slices.Concat(before, now) {
+		there[r.ID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(j.crawled)) {
+		n, ok := j.number[bare(j.crawled[id])]
+		if !there[id] && ok && !j.removed[n] {
+			j.breach(Lost, "channel %d (%s) is gone, and nobody removed it", id, j.crawled[id])
 		}
 	}
 }
