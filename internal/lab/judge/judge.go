@@ -105,6 +105,7 @@ type Judge struct {
 	still    []span            // when peers stood still
 	overlaps int               // requests to endless hosts while they did
 	parted   map[int]bool      // hosts that ever had more than one channel
+	renamed  map[int]bool      // hosts that have other names
 	told     []change
 	once     map[string]bool      // changes that were told
 	newest   map[string]time.Time // when the last change of a page was
@@ -151,7 +152,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 	if cfg.Client == nil {
 		cfg.Client = &http.Client{Timeout: time.Minute}
 	}
-	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
+	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, renamed: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
 		crawled: map[int64]string{}, removed: map[int]bool{},
 		updates: map[int64]int{}, once: map[string]bool{}, newest: map[string]time.Time{}, counts: map[Kind]int{}}
 	if err := j.pond(ctx, "/_pond/hosts", &j.hosts); err != nil {
@@ -166,6 +167,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 			return nil, fmt.Errorf("judge: the pond has no host %s", of)
 		}
 		j.number[name] = n
+		j.renamed[n] = true
 	}
 	var world struct {
 		Bad map[string]string `json:"bad"`

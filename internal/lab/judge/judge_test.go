@@ -223,11 +223,11 @@ func TestBreaches(t *testing.T) {
 		"a crawl that came to nothing":    {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3) }, ""},
 		"two crawls are not counted": {func(f *fake, _ *Judge) {
 			for _, when := range []float64{200, 300} {
-				f.fetch(1, 0, at(when), 3)
-				f.fetch(1, 1, at(when+3), 3)
+				f.fetch(0, 0, at(when), 3)
+				f.fetch(0, 1, at(when+3), 3)
 			}
 		}, Miscounted},
-		"one crawl is not counted yet":               {func(f *fake, _ *Judge) { f.fetch(1, 0, at(200), 3); f.fetch(1, 1, at(203), 3) }, ""},
+		"one crawl is not counted yet":               {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3); f.fetch(0, 1, at(203), 3) }, ""},
 		"a page that was never crawled":              {func(_ *fake, j *Judge) { j.hosts[1].Pages++ }, Lost},
 		"a large host's page that was never crawled": {func(_ *fake, j *Judge) { j.hosts[1].Pages++; j.cfg.Whole = 2 }, ""},
 		"a version that the feed does not tell": {func(f *fake, _ *Judge) {
@@ -485,6 +485,7 @@ func TestOtherName(t *testing.T) {
 	for name, want := range map[string]Kind{"version 1": "", "version 9": Unserved} {
 		f := honest()
 		f.rename()
+		f.rows = append(f.rows, row{ID: 9, Host: "http://h1.test", State: "blocked"})
 		if want != "" {
 			f.captures[1].Digest = digest(name)
 		}

@@ -71,7 +71,7 @@ func (j *Judge) whole(before []row, of fromPond) {
 		if r.Updates >= sureWhole && stored[0] == 0 {
 			j.breach(Lost, "channel %d (%s) has %d updates; of its %d pages the archive has %d", r.ID, r.Host, r.Updates, h.Pages, len(visits[n]))
 		}
-		if j.removed[n] || bare(r.Host) != h.Name { // the channel's count began anew; a name server may have led elsewhere
+		if j.removed[n] || j.renamed[n] { // the channel's count began anew; another channel may be of the same pages, and a name server may have led elsewhere
 			continue
 		}
 		// A crawl stores each page once, whoever goes on with it; one may be under way.
