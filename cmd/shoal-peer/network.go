@@ -152,7 +152,7 @@ func (p *program) inWorld(set *settings, cfg *peer.Config, guard *limit.Guard) (
 	cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return nodes, nil }
 	cfg.QUIC = false // only what is dialled by TCP has the pond's latency
 	if p.set.MinGapMs == defaults().MinGapMs {
-		cfg.MinGap = pondGap
+		cfg.MinGap = pond.Gap
 	}
 	if p.unpaced {
 		cfg.Unpaced = true
@@ -182,9 +182,6 @@ func (p *program) portFor(index int) (int, error) {
 	}
 	return other, err
 }
-
-// pondGap is the politeness wait in a synthetic Web.
-const pondGap = 200 * time.Millisecond
 
 // short is what people type for a network.
 func (n *network) short() string { return n.at.Network.String()[:shortName] }

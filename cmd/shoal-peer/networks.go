@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"shoal/internal/lab/pond"
 	"shoal/internal/plain"
 	"shoal/peer"
 	"shoal/peer/limit"
@@ -215,7 +216,7 @@ func (p *program) divide() {
 	threads, queue, disk := limit.Shares(set.Threads, w), limit.Shares(set.Queue, w), limit.Shares(set.DiskMiB, w)
 	cfg := set.config()
 	if p.world != nil && set.MinGapMs == defaults().MinGapMs {
-		cfg.MinGap = pondGap
+		cfg.MinGap = pond.Gap
 	}
 	for i, n := range list {
 		t := &part{w[i], of, threads[i], queue[i], max(int64(disk[i])<<20, 1)}

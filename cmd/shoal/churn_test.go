@@ -82,7 +82,7 @@ func TestChurnPeer(t *testing.T) {
 	cfg := peer.Default()
 	cfg.Dir, cfg.Join, cfg.Grace, cfg.DHT, cfg.QUIC = p.Dir, p.Join, 2*time.Second, false, false
 	cfg.Listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", p.Port)}
-	cfg.Threads, cfg.Queue, cfg.Checkpoint, cfg.MinGap = churnThreads, churnQueue, time.Second, pondGap
+	cfg.Threads, cfg.Queue, cfg.Checkpoint, cfg.MinGap = churnThreads, churnQueue, time.Second, pond.Gap
 	guard := &limit.Guard{Pond: w.HTTPDialer(p.Port)}
 	cfg.Dial, cfg.Dialer = guard.DialContext, pondDialer(w, p.Port)
 	cfg.Log = slog.New(slog.DiscardHandler)
@@ -325,7 +325,7 @@ func predictChurn(t *testing.T, seen churned, span int) (updates, interval float
 	}
 	run := func(steps int) recrawlsim.Row {
 		c := recrawlsim.Config{Case: "rec", Strategy: "icr", Rates: "learnt", Mode: "shoal", Weights: "equal", Seed: 1, Steps: steps, Cap: 2, Crawlers: churnPeers, Churn: churnOf,
-			Scale: &recrawlsim.Scale{Tau: taus, Groups: groups, Threads: churnThreads, Queue: churnQueue, Gap: pondGap.Seconds(), Page: seen.service/churnPages - pondGap.Seconds(),
+			Scale: &recrawlsim.Scale{Tau: taus, Groups: groups, Threads: churnThreads, Queue: churnQueue, Gap: pond.Gap.Seconds(), Page: seen.service/churnPages - pond.Gap.Seconds(),
 				Pages: churnPages, Start: 0, Term: 9, Backoff: 2, Checkpoint: 1, Room: true, WaitLimitMin: 2,
 				Prior: cfg.Options.Prior, MinTicks: int(cfg.Options.MinTicks)}}
 		row, err := recrawlsim.Run(t.Context(), c, nil, nil)

@@ -110,7 +110,7 @@ func (w *swimmers) config(i int, join string) (peer.Config, error) {
 		return cfg, err
 	}
 	guard := &limit.Guard{Pond: world.HTTPDialer(port)}
-	cfg.Dial, cfg.Dialer, cfg.MinGap = guard.DialContext, pondDialer(world, port), pondGap
+	cfg.Dial, cfg.Dialer, cfg.MinGap = guard.DialContext, pondDialer(world, port), pond.Gap
 	return cfg, nil
 }
 

@@ -46,24 +46,21 @@ func pondDialer(w *pond.World, port int) tcp.DialerForAddr {
 	return func(ma.Multiaddr) (tcp.ContextDialer, error) { return w.NodeDialer(port), nil }
 }
 
-// pondGap is the politeness wait in the pond.
-const pondGap = 200 * time.Millisecond
-
-// pondSettings are a manager's for the pond, where a tick is a second.
+// pondSettings are a manager's for the pond. The simulator takes what concerns it from the same place.
 func pondSettings(c *manager.Config) {
-	c.Tick, c.Gap = time.Second, pondGap
-	c.Options.MinTicks, c.Options.Relearn = 2, 0
-	c.Options.Initial = []float64{20, 40, 80, 160, 320} // the pond's hosts change that often
-	c.Options.Prior = recrawl.Prior(30, .5)
-	c.PlanEvery = 40
+	c.Tick, c.Gap = pond.Tick, pond.Gap
+	c.Options.MinTicks, c.Options.Relearn = pond.MinTicks, 0
+	c.Options.Initial = pond.Intervals()
+	c.Options.Prior = recrawl.Prior(pond.PriorTicks, pond.PriorStrength)
+	c.PlanEvery = pond.PlanEvery
 	c.Failing = manager.Failing{Pause: 5 * time.Second, MaxPause: 40 * time.Second, Limit: 8}
-	c.Terms.Term, c.Terms.Backoff, c.Terms.MaxBackoff, c.Terms.Slack = 20*time.Second, 2*time.Second, 20*time.Second, 2*time.Second
+	c.Terms.Term, c.Terms.Backoff, c.Terms.MaxBackoff, c.Terms.Slack = pond.Term, pond.Backoff, pond.MaxBackoff, pond.Slack
 }
 
 // In a run with an end, a channel's first task takes at most a third of it, at so long a page.
 const (
 	firstShare = 3
-	pondFetch  = pondGap + 100*time.Millisecond
+	pondFetch  = pond.Gap + 100*time.Millisecond
 )
 
 // openPond goes on with the pond of the data folder, or begins one.

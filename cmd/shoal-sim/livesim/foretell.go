@@ -12,22 +12,17 @@ import (
 	"shoal/recrawl"
 )
 
-// What a manager of a pond works with; see pondSettings in cmd/shoal. A step of the simulator is a second here.
-const (
-	pondQueue   = 5
-	pondTerm    = 20.
-	pondBackoff = 2.
-	pondPlan    = 40
-	checkpoint  = 600. // a peer stores a chunk after ten minutes, or when it has a MiB, which no site of the world has
-	least       = 2    // ticks between two tasks of a channel
-	limit       = 2.   // times the change rate that a channel is crawled at most
-)
+// queue is how many tasks wait at a peer; the peers are told.
+const queue = 5
+
+// steps are how many steps of the simulator a time is: one is a tick of the pond's manager.
+func steps(d time.Duration) float64 { return d.Seconds() / pond.Tick.Seconds() }
 
 // foretell asks the recrawl simulator for the same world: the same sizes, change rates, waits, distances, threads, comings and goings.
 // It is told what a page and a task cost, since a busy machine makes both slower.
 func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, costs costs, begun time.Time, moves []recrawlsim.Move, row *Row) error {
-	steps := int(c.Minutes * 60)
-	cfg := recrawlsim.Config{Case: "rec", Strategy: c.Strategy, Rates: "learnt", Mode: "shoal", Weights: "pages", Seed: c.Seed, Steps: steps, Cap: limit,
+	length := int(c.Minutes * 60)
+	cfg := recrawlsim.Config{Case: "rec", Strategy: c.Strategy, Rates: "learnt", Mode: "shoal", Weights: "pages", Seed: c.Seed, Steps: length, Cap: recrawl.DefaultOptions().Cap,
 		Crawlers: c.Peers, Scale: c.scale(world, ports, costs), Churn: sim.Churn{Life: 1e8, Gap: 1, Polite: 1}}
 	cfg.Scale.Shows = func(site, page int, step float64) uint64 {
 		return world.Version(site, page, begun.Add(time.Duration(step*float64(time.Second)))).Text
@@ -40,7 +35,7 @@ func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, cos
 		cfg.Scale.Come = moves[0].Step
 	}
 	if c.Strategy == "optimal" || c.Strategy == "cycle" {
-		cfg.Params.PlanEvery = pondPlan
+		cfg.Params.PlanEvery = pond.PlanEvery
 	}
 	told, err := recrawlsim.Run(ctx, cfg, nil, nil)
 	if err != nil {
@@ -76,7 +71,7 @@ func (n *network) costs(w *watched) costs {
 	page := w.over / float64(w.steps) // with the round trip
 	left, tasks := last.threads-last.idle, 0
 	for i, v := range w.served {
-		left -= float64(v.pages) * (max(pageGap, n.world.Hosts()[i].CrawlDelay).Seconds() + page)
+		left -= float64(v.pages) * (max(pond.Gap, n.world.Hosts()[i].CrawlDelay).Seconds() + page)
 		tasks += v.tasks
 	}
 	claims := 0.
@@ -92,15 +87,17 @@ func (n *network) costs(w *watched) costs {
 
 // scale is the world as the simulator takes it.
 func (c *cell) scale(world *pond.World, ports []int, costs costs) *recrawlsim.Scale {
-	s := &recrawlsim.Scale{Step: time.Second, Threads: c.Threads, Queue: pondQueue, Gap: pageGap.Seconds(), Page: costs.page, Start: costs.task, Term: pondTerm, Backoff: pondBackoff,
-		Checkpoint: checkpoint, Room: true, WaitLimitMin: pondTerm, Prior: recrawl.Prior(30, .5), MinTicks: least, Tau: taus(world)}
+	s := &recrawlsim.Scale{Step: pond.Tick, Threads: c.Threads, Queue: queue, Gap: steps(pond.Gap), Page: costs.page, Start: costs.task,
+		Term: steps(pond.Term), Slack: steps(pond.Slack), Backoff: steps(pond.Backoff), MaxBackoff: steps(pond.MaxBackoff),
+		Checkpoint: steps(pond.Term) / 3, // as lease.Terms says; a MiB, which is stored at once, no site of the world has
+		Room:       true, WaitLimitMin: steps(pond.Term), Prior: recrawl.Prior(pond.PriorTicks, pond.PriorStrength), MinTicks: pond.MinTicks, Tau: taus(world)}
 	for _, p := range ports[1:] {
 		s.Claims = append(s.Claims, 2*float32(world.NodeRTT(ports[0], p).Seconds()))
 	}
 	weights := c.weights(len(world.Hosts()))
 	for i := range world.Hosts() {
 		h := &world.Hosts()[i]
-		site := recrawlsim.Site{Group: h.Class, Pages: h.Pages, Gap: max(pageGap, h.CrawlDelay).Seconds()}
+		site := recrawlsim.Site{Group: h.Class, Pages: h.Pages, Gap: max(pond.Gap, h.CrawlDelay).Seconds()}
 		if weights != nil {
 			site.Weight = weights[i]
 		}
@@ -129,12 +126,11 @@ func links(w *pond.World, host int) (to []int32) {
 	return to
 }
 
-// taus are the change intervals of the pond's classes, fastest first, in seconds.
-func taus(w *pond.World) (taus []float64) {
+// taus are the change intervals of the pond's classes up to the slowest that it has, fastest first.
+func taus(w *pond.World) []float64 {
+	slowest := 0
 	for _, h := range w.Hosts() {
-		for len(taus) <= h.Class {
-			taus = append(taus, 20*float64(int(1)<<len(taus)))
-		}
+		slowest = max(slowest, h.Class)
 	}
-	return taus
+	return pond.Intervals()[:slowest+1]
 }

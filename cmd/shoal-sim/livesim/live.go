@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -132,6 +133,9 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) (err error) {
 		return err
 	}
 	dir := c.Dir
+	if err := unused(dir); err != nil {
+		return err
+	}
 	if dir == "" {
 		if dir, err = os.MkdirTemp("", "shoal-live-"); err != nil {
 			return fmt.Errorf("a folder for the runs: %w; name one with --dir", err)
@@ -149,6 +153,15 @@ func (c *Command) Run(ctx context.Context, out, errw io.Writer) (err error) {
 		rows = append(rows, row)
 	}
 	return c.tell(out, rows, nil)
+}
+
+// unused refuses a folder in which an earlier call keeps its runs. They would go on there, with a network that knows its channels, and not begin.
+func unused(dir string) error {
+	first := filepath.Join(dir, "001")
+	if _, err := os.Stat(first); dir == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("%w: --dir %s: the runs of an earlier call are there (%s), and these would go on from them: name another folder, or remove them", ErrFlags, dir, first)
 }
 
 // tell draws and prints the runs that came to their ends, also where the next one failed or the user has had enough: they took long.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shoal/internal/lab/pond"
 )
 
 func command() *Command {
@@ -42,6 +44,27 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
+// Runs of an earlier call are not gone on with: a network that knows its channels would be taken for one that starts cold.
+func TestRunsOfBeforeAreLeftAlone(t *testing.T) {
+	c := command()
+	c.Bin, c.Dir = t.TempDir(), t.TempDir()
+	for _, name := range []string{"shoal", "shoal-peer", "shoal.exe", "shoal-peer.exe"} {
+		if err := os.WriteFile(filepath.Join(c.Bin, name), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(c.Dir, "001"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := c.Run(t.Context(), &out, &out); !errors.Is(err, ErrFlags) || !strings.Contains(err.Error(), "name another folder") {
+		t.Errorf("%v", err)
+	}
+	if left, err := os.ReadDir(filepath.Join(c.Dir, "001")); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
 func TestCells(t *testing.T) {
 	cells := command().cells()
 	if len(cells) != 2*2*2*2 {
@@ -49,6 +72,24 @@ func TestCells(t *testing.T) {
 	}
 	if a, b := cells[0], cells[1]; a.Strategy == b.Strategy || a.Load != b.Load || a.Seed != b.Seed || a.Churn != b.Churn {
 		t.Errorf("strategies do not change first: %+v, %+v", a, b)
+	}
+}
+
+// The simulator is told what the manager of a pond and its peers go by: a peer stores what it has at least every third of a lease, so that a kill takes no more with it.
+func TestForecastGoesByThePondsPace(t *testing.T) {
+	c := cell{Strategy: "icr", Load: 1, Scene: "none", Seed: 3, Peers: 2, Threads: 2}
+	w, err := c.world(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), []int{1, 2, 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.scale(w, []int{1, 2, 3}, usualCosts)
+	for what, v := range map[string][2]float64{
+		"a lease": {s.Term, pond.Term.Seconds()}, "between two chunks": {s.Checkpoint, pond.Term.Seconds() / 3}, "slack": {s.Slack, pond.Slack.Seconds()},
+		"a pause": {s.Backoff, pond.Backoff.Seconds()}, "the longest pause": {s.MaxBackoff, pond.MaxBackoff.Seconds()}, "the wait before a page": {s.Gap, pond.Gap.Seconds()},
+	} {
+		if math.Abs(v[0]-v[1]) > 1e-9 {
+			t.Errorf("%s takes %v s, in the pond %v", what, v[0], v[1])
+		}
 	}
 }
 

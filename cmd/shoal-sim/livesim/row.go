@@ -47,7 +47,7 @@ type Measured struct {
 	IdleAll         float64 `json:"idle_share_all"`        // thread time without a task, for whatever reason
 	RTTChosenMS     float64 `json:"rtt_chosen_ms"`
 	RTTNearestMS    float64 `json:"rtt_nearest_ms"`
-	RTTBoundMS      float64 `json:"rtt_bound_ms"` // the least mean with which the peers could do what they did
+	RTTBoundMS      float64 `json:"rtt_bound_ms"` // the least mean with which the peers could do what they did; 0: not known, as what was measured does not fit into their time
 
 	series []sample
 }

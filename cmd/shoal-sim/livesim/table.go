@@ -71,11 +71,11 @@ func columns(scene string, measured bool) (all []column) {
 	own("all", num(3, func(r *Row) float64 { return r.IdleAll }))
 	own("RTT", num(1, func(r *Row) float64 { return r.RTTChosenMS }))
 	own("nearest", num(1, func(r *Row) float64 { return r.RTTNearestMS }))
-	own("bound", num(1, func(r *Row) float64 { return r.RTTBoundMS }))
+	own("bound", bound(func(r *Row) float64 { return r.RTTBoundMS }))
 	if !measured {
 		told("idle", num(3, func(r *Row) float64 { return r.SimIdleShare }))
 		told("RTT", num(1, func(r *Row) float64 { return r.SimRTTChosenMS }))
-		told("bound", num(1, func(r *Row) float64 { return r.SimRTTBoundMS }))
+		told("bound", bound(func(r *Row) float64 { return r.SimRTTBoundMS }))
 	}
 	return all
 }
@@ -117,6 +117,16 @@ as much.`)
 
 // writeForecast prints what the simulator says alone.
 func writeForecast(out io.Writer, rows []Row) error { return writeRows(out, rows, false) }
+
+// bound is a least time; where none is known a dash.
+func bound(of func(*Row) float64) func(*Row) string {
+	return func(r *Row) string {
+		if of(r) == 0 {
+			return "-"
+		}
+		return strconv.FormatFloat(of(r), 'f', 1, 64)
+	}
+}
 
 func yes(b bool) string {
 	if b {

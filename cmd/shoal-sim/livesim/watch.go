@@ -153,7 +153,7 @@ func (n *network) follow(ctx context.Context, w *watched) error {
 		for _, s := range part {
 			v := &w.served[s.Host]
 			v.pages++
-			gap := s.When.Sub(w.last[s.Host]) - max(pageGap, n.world.Hosts()[s.Host].CrawlDelay)
+			gap := s.When.Sub(w.last[s.Host]) - max(pond.Gap, n.world.Hosts()[s.Host].CrawlDelay)
 			if w.last[s.Host] = s.When; s.Page == 0 {
 				v.tasks++
 			} else if v.tasks > 0 && gap < longestStep {

@@ -8,9 +8,8 @@ import (
 	"shoal/internal/lab/pond"
 )
 
-// What a crawl costs in the pond, as measured there; a host's own crawl-delay takes the place of the wait.
+// What a crawl costs in the pond beside its waits, as measured there.
 const (
-	pageGap   = 200 * time.Millisecond // wait before each page
 	pageCost  = 5 * time.Millisecond   // beside wait and round trip: transfer, and the peer's own work
 	taskStart = 100 * time.Millisecond // beside its pages: the claim, robots.txt, the report
 	usualRTT  = 15 * time.Millisecond  // of a peer that a task lands at, for the need
@@ -74,7 +73,7 @@ func (c *cell) pond(hosts int, start time.Time, ports []int) pond.Config {
 
 // service is about how long a crawl of a host takes.
 func service(h *pond.Host, c costs) time.Duration {
-	return seconds(c.task) + time.Duration(h.Pages)*(max(pageGap, h.CrawlDelay)+seconds(c.page)+usualRTT)
+	return seconds(c.task) + time.Duration(h.Pages)*(max(pond.Gap, h.CrawlDelay)+seconds(c.page)+usualRTT)
 }
 
 // need is how many threads it takes to crawl every host once in the mean time between its changes.

@@ -69,7 +69,9 @@ type Scale struct {
 	Pages        int     // of every channel
 	Start        float64 // what a task costs beside its pages: claim, robots.txt, report
 	Term         float64 // of a lease
+	Slack        float64 // added to the wait for a claim; 0: lease.Default's
 	Backoff      float64 // after a handing-out that came to nothing
+	MaxBackoff   float64 // after several; 0: ten times as long
 	Checkpoint   float64 // between two chunks
 	Room         bool    // the manager hands out no more than threads and a fifth of the queues hold
 	WaitLimitMin float64 // a task may wait at least so long

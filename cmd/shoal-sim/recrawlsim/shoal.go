@@ -1,6 +1,7 @@
 package recrawlsim
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"time"
@@ -118,7 +119,10 @@ func newShoal(r *run) *shoal {
 	if c := r.w.scale; c != nil {
 		cfg = queue.Config{Threads: c.Threads, Queue: c.Queue, Service: s.length(c.Page)}
 		s.gap, s.checkpoint, s.chunk = s.length(c.Gap), c.Checkpoint, math.Inf(1)
-		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = s.length(c.Term), s.length(c.Backoff), s.length(10*c.Backoff)
+		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = s.length(c.Term), s.length(c.Backoff), s.length(cmp.Or(c.MaxBackoff, 10*c.Backoff))
+		if c.Slack > 0 {
+			s.terms.Slack = s.length(c.Slack)
+		}
 	}
 	s.holds, s.threads, s.places = cfg.Threads+cfg.Queue, cfg.Threads, cfg.Queue/queueShare
 	for i := range s.queues {

@@ -224,6 +224,7 @@ func (s *shoal) cut(minute int, ch int32, polite bool) {
 		stored = math.Floor(ran/every) * every
 	}
 	t.left = max(was.pages-float32(stored/perPage), 1)
+	s.r.m.cut(ch, float64(was.pages)-ran/perPage)
 	s.r.m.downloaded(minute, float32(ran/perPage))
 	s.r.m.wasted += (ran - stored) / perPage
 	now := s.at(float64(minute))

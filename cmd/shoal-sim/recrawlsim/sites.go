@@ -218,6 +218,25 @@ func (m *metrics) begun(channel, crawler int32, pages float32) {
 	}
 }
 
+// cut takes back the pages of a task that it was kept from.
+func (m *metrics) cut(channel int32, pages float64) {
+	if l := m.landing; l != nil {
+		l.pages[channel] -= pages
+	}
+}
+
+// fetched is how many pages of each site were fetched by now: those of tasks that began, without what those have left that run.
+func (l *landing) fetched(s *shoal) []float64 {
+	pages, now := slices.Clone(l.pages), float64(len(l.looks))
+	for ch := range s.tasks {
+		if i := s.tasks[ch].run; i != nothing {
+			run := &s.runs[i]
+			pages[ch] -= float64(run.pages) * min(max(run.end-now, 0)/(run.end-run.started), 1)
+		}
+	}
+	return pages
+}
+
 // see looks at a step that has ended.
 func (l *landing) see(minute int, r *run) {
 	for c, alive := range r.alive {
@@ -281,9 +300,9 @@ func (l *landing) tell(r *run) *Landing {
 	out := &Landing{RTT: ratio(l.rtt, all), FirstPass: l.pass, LatePass: l.late, Looks: l.looks}
 	out.Fresh, out.Weight = means(l.looks)
 	out.Steady, _ = means(l.looks[len(l.looks)/2:])
-	out.RTTBound = r.w.scale.LeastRTT(l.tasks, l.pages, l.room)
 	out.Steady90 = float64(slices.IndexFunc(l.looks, func(k Look) bool { return k.Fresh >= .9*out.Steady }))
 	if s, ok := r.swarm.(*shoal); ok {
+		out.RTTBound = r.w.scale.LeastRTT(l.tasks, l.fetched(s), l.room)
 		u := s.r.parts[0].m.Usage()
 		out.Idle, out.Missed = ratio(u.Idle.Seconds(), u.Offered.Seconds()), ratio(u.Missed.Seconds(), u.Offered.Seconds())
 	}
@@ -298,8 +317,9 @@ func means(looks []Look) (fresh, weight float64) {
 }
 
 // LeastRTT is the least mean round-trip time over tasks, in steps, with which peers could crawl sites so often: a transport problem over the time of their
-// threads, room of each peer. tasks and pages are by site. Each task takes at least the time that it takes from the peer nearest to its site. 0: there is not
-// so much room.
+// threads, room of each peer. tasks and pages are by site. Each task takes at least the time that it takes from the peer nearest to its site. What was done fits into
+// the time that there was: if it seems not to, by a quarter at most, a page or a task costs less than the mean that was measured, and all peers get so much more room,
+// which makes the bound no higher. 0: there is not so much room.
 func (s *Scale) LeastRTT(tasks, pages, room []float64) float64 {
 	var took, cost []float64
 	var of []int
@@ -316,12 +336,20 @@ func (s *Scale) LeastRTT(tasks, pages, room []float64) float64 {
 		took, cost, of = append(took, time), append(cost, n/time), append(of, i)
 		all += n
 	}
+	if need, have := sum(took), sum(room); need > have && need <= mostOver*have {
+		room = slices.Clone(room)
+		for j := range room {
+			room[j] *= need / have * (1 + 1e-9)
+		}
+	}
 	total, err := haul.Least(took, room, func(i, j int) float64 { return cost[i] * float64(s.RTT[of[i]][j]) })
 	if err != nil || all == 0 {
 		return 0
 	}
 	return total / all
 }
+
+const mostOver = 1.25
 
 func sum(v []float64) (all float64) {
 	for _, x := range v {

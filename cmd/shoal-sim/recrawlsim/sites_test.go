@@ -57,6 +57,41 @@ func TestLateSites(t *testing.T) {
 	}
 }
 
+// TestBoundCountsWhatWasFetched: a task that the end of a run or of its peer finds at work has fetched a part of its pages. If the bound counted all of them, the peers could
+// not have done so much in their time, or only farther away than they did.
+func TestBoundCountsWhatWasFetched(t *testing.T) {
+	for name, moves := range map[string][]Move{
+		"the run ends":       {{0, 0, false}, {0, 1, false}},
+		"its peer is killed": {{0, 0, false}, {0, 1, false}, {30, 0, false}, {31, 0, false}, {60, 1, false}, {61, 1, false}},
+	} {
+		c := pool(6)
+		c.Steps, c.Scale.Moves = 100, moves
+		for i := range c.Scale.Sites {
+			c.Scale.Sites[i].Pages = 70
+		}
+		row, err := Run(context.Background(), c, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := row.Landing; !(l.RTTBound > 0 && l.RTTBound <= l.RTT+1e-9) {
+			t.Errorf("%s: mean round-trip time %v, and it cannot be below %v", name, l.RTT, l.RTTBound)
+		}
+	}
+}
+
+// TestBoundOfWhatFitsHardly: measured means may say that a little more was done than there was time for. That is no reason to know no bound.
+func TestBoundOfWhatFitsHardly(t *testing.T) {
+	s := pool(4).Scale
+	tasks, pages := []float64{5, 5, 5, 5}, []float64{10, 10, 10, 10}
+	full, hardly := s.LeastRTT(tasks, pages, []float64{21, 21.5}), s.LeastRTT(tasks, pages, []float64{19, 19.5})
+	if !(hardly > 0 && math.Abs(hardly-full) < .001) {
+		t.Errorf("the bound is %v where all fits hardly, and %v where it just does not", full, hardly)
+	}
+	if got := s.LeastRTT(tasks, pages, []float64{10, 10}); got != 0 {
+		t.Errorf("in half of the time: %v", got)
+	}
+}
+
 // TestImportance gives a third of the sites ten times the weight of others: freshness by weight differs from that of sites only then, and who looks at weights has more of it.
 func TestImportance(t *testing.T) {
 	run := func(strategy string, heavy float64) *Landing {

@@ -144,6 +144,7 @@ func (c *chaosRun) operate(f chaos.Fault, host string) (done bool) {
 			}
 		}
 	case chaos.Remove:
+		c.removing(host)
 		for _, id := range c.channelsOf(f.Kind, host) {
 			c.gone[host] = true
 			done = c.ask(f.Kind, http.MethodDelete, fmt.Sprint("/channels/", id), nil) || done
@@ -250,6 +251,7 @@ func (c *chaosRun) end(f chaos.Fault) {
 		c.unblock(chaosHost(f.Target))
 	case chaos.Import:
 		for _, host := range c.named.hosts[chaosNamed:] {
+			c.removing(host)
 			for _, id := range c.channelsOf(f.Kind, host) {
 				c.ask(f.Kind, http.MethodDelete, fmt.Sprint("/channels/", id), nil)
 			}
@@ -258,6 +260,13 @@ func (c *chaosRun) end(f chaos.Fault) {
 		if host := chaosHost(f.Target); c.gone[host] {
 			c.back(f.Kind, host)
 		}
+	}
+}
+
+// removing tells the judge that channels of a host are to be removed.
+func (c *chaosRun) removing(host string) {
+	if err := c.judge.Removing(host); err != nil {
+		c.t.Fatal(err)
 	}
 }
 

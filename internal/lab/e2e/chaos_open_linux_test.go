@@ -68,7 +68,7 @@ func (c *chaosRun) open() {
 	}
 	hosts := c.cast.Hosts + len(bad) + chaosNamed + chaosLater + 1
 	c.shut = chaosHost(hosts - 1)
-	cfg := pond.Config{Seed: 11, Start: time.Now(), Hosts: hosts, Pages: 7 * hosts, MaxHost: 40, Bytes: 3000, Bad: map[string]pond.Mode{}}
+	cfg := pond.Config{Seed: 11, Start: time.Now(), Hosts: hosts, Pages: 7 * hosts, MaxHost: chaosLargest, Bytes: 3000, Bad: map[string]pond.Mode{}}
 	var endless []string
 	for i, m := range bad {
 		name := chaosHost(c.cast.Hosts + i)
@@ -130,13 +130,16 @@ func (c *chaosRun) open() {
 	}
 	c.judge, err = judge.New(t.Context(), judge.Config{Manager: c.page.base, Token: c.page.token, Pond: "http://" + c.pond, Alias: alias, Astray: c.named.astray, Endless: endless,
 		Client: &http.Client{Timeout: chaosReading},
-		Slack:  c.cast.Longest + 30*time.Second, BlockGrace: chaosGrace(c.cast), Crawled: crawled})
+		Slack:  c.cast.Longest + 30*time.Second, BlockGrace: chaosGrace(c.cast), Gap: pond.Gap, Crawled: crawled, Whole: chaosLargest})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.dismiss = c.employ()
 	c.crawledSince(time.Time{}, chaosPage+c.more(), "crawls every channel")
 }
+
+// chaosLargest is how many pages a host has at most. A channel's first task may fetch 64, so that each crawl fetches all.
+const chaosLargest = 40
 
 // chaosGrace is how long tasks of a host may go on after it was blocked: a lease, and the longest stop of a peer.
 func chaosGrace(c chaos.Cast) time.Duration { return chaosLease + c.Longest + 5*time.Second }

@@ -197,7 +197,7 @@ func (c *clusterChaos) open() {
 	c.proxies = [2]*pglab.Proxy{pglab.StartProxy(t, c.primary.Socket()), pglab.StartProxy(t, c.standby.Socket())}
 	c.db = fmt.Sprintf("postgres://shoal@%s,%s/postgres?target_session_attrs=read-write&connect_timeout=3", c.proxies[0].Addr(), c.proxies[1].Addr())
 	c.store = s3lab.Start(t, s3lab.Options{})
-	w, err := pond.NewWorld(pond.Config{Seed: 11, Hosts: c.hosts, Pages: 6 * c.hosts, MaxHost: 20, Bytes: 3000})
+	w, err := pond.NewWorld(pond.Config{Seed: 11, Hosts: c.hosts, Pages: 6 * c.hosts, MaxHost: clusterLargest, Bytes: 3000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func (c *clusterChaos) open() {
 	}
 	c.judge, err = judge.New(t.Context(), judge.Config{Manager: c.access[0].base, Pond: "http://" + c.pond, Ordered: true,
 		Client: &http.Client{Timeout: time.Minute, Transport: anyOf{c, http.DefaultTransport}},
-		Slack:  c.longest + 30*time.Second, BlockGrace: clusterLease + c.longest + 10*time.Second})
+		Slack:  c.longest + 30*time.Second, BlockGrace: clusterLease + c.longest + 10*time.Second, Whole: clusterLargest})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ const (
 	clusterManagers = 3
 	clusterPeers    = 6
 	clusterLease    = 8 * time.Second
+	clusterLargest  = 20               // pages of a host, which a channel's first task fetches at once
 	clusterPaused   = 20 * time.Second // a manager stands still so long: its work is taken over meanwhile
 )
 
@@ -85,7 +86,7 @@ func TestClusterMoves(t *testing.T) {
 
 func (c *cluster) open() {
 	t := c.t
-	w, err := pond.NewWorld(pond.Config{Seed: 11, Hosts: 40, Pages: 240, MaxHost: 20})
+	w, err := pond.NewWorld(pond.Config{Seed: 11, Hosts: 40, Pages: 240, MaxHost: clusterLargest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func (c *cluster) open() {
 			"--no-low-priority", "--log-level", "warn"))
 	}
 	p := c.page(2)
-	c.judge, err = judge.New(t.Context(), judge.Config{Manager: p.base, Token: p.token, Pond: "http://" + c.pond, Slack: time.Minute, BlockGrace: clusterLease + 5*time.Second})
+	c.judge, err = judge.New(t.Context(), judge.Config{Manager: p.base, Token: p.token, Pond: "http://" + c.pond, Slack: time.Minute, BlockGrace: clusterLease + 5*time.Second, Whole: clusterLargest})
 	if err != nil {
 		t.Fatal(err)
 	}

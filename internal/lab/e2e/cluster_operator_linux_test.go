@@ -16,6 +16,7 @@ func (c *clusterChaos) operate(o outage) {
 	case "block", "purge":
 		c.block(o)
 	case "remove":
+		c.must(c.judge.Removing(chaosHost(o.target)))
 		for _, id := range c.channelsOf(o.kind, chaosHost(o.target)) {
 			c.gone[chaosHost(o.target)] = true
 			c.ask(o.kind, http.MethodDelete, fmt.Sprint("/channels/", id), nil)

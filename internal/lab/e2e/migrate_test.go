@@ -25,7 +25,8 @@ func serversAsked(t *testing.T) {
 // the next one goes on. An outside judge looks at what the network does meanwhile: nothing that was acknowledged may be lost, and no host visited by two at a time.
 func TestMigrateWhileItRuns(t *testing.T) {
 	serversAsked(t)
-	w, err := pond.NewWorld(pond.Config{Seed: 7, Hosts: 12, Pages: 80, MaxHost: 20})
+	const largest = 20 // pages of a host
+	w, err := pond.NewWorld(pond.Config{Seed: 7, Hosts: 12, Pages: 80, MaxHost: largest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func TestMigrateWhileItRuns(t *testing.T) {
 	m := boss()
 	g, join := pageOf(m, "Page "), m.word("shoal-peer join ")
 	volunteers(t, 3, join, "--pond", addr, "--no-quic", "--no-low-priority", "--log-level", "warn")
-	j, err := judge.New(t.Context(), judge.Config{Manager: g.base, Token: g.token, Pond: "http://" + addr, Slack: time.Minute, BlockGrace: time.Minute, Ordered: true})
+	j, err := judge.New(t.Context(), judge.Config{Manager: g.base, Token: g.token, Pond: "http://" + addr, Slack: time.Minute, BlockGrace: time.Minute, Ordered: true, Whole: largest})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ func (j *Judge) End(ctx context.Context) (Seen, error) {
 	if err := j.sameFeed(ctx); err != nil {
 		return Seen{}, err
 	}
+	before := j.rowsNow
 	all, err := j.index(ctx, nil)
 	if err != nil {
 		return Seen{}, err
@@ -41,10 +42,22 @@ func (j *Judge) End(ctx context.Context) (Seen, error) {
 		return Seen{}, err
 	}
 	j.indexed(all)
-	if err := j.wasServed(ctx, all); err != nil {
+	// What the feed lacks that the index has it does not tell later either.
+	if err := j.readFeed(ctx); err != nil {
 		return Seen{}, err
 	}
-	if err := j.readable(ctx, all); err != nil {
+	of, err := j.wasServed(ctx, all)
+	if err != nil {
+		return Seen{}, err
+	}
+	if err := j.recount(ctx); err != nil {
+		return Seen{}, err
+	}
+	j.untold(of)
+	j.remains()
+	j.vanished(before, j.rowsNow)
+	j.whole(before, of)
+	if err := errors.Join(j.readable(ctx, all), j.older(ctx, of)); err != nil {
 		return Seen{}, err
 	}
 	seen := Seen{Answers: int(j.log), Changes: len(j.told), Captures: len(all)}
@@ -52,6 +65,18 @@ func (j *Judge) End(ctx context.Context) (Seen, error) {
 		seen.Updates += n
 	}
 	return seen, nil
+}
+
+// recount looks at the channels once more: what the index has has been counted by now, but for one crawl of each.
+func (j *Judge) recount(ctx context.Context) error {
+	rows, err := j.rows(ctx)
+	if err == nil {
+		err = j.readPond(ctx)
+	}
+	if err == nil {
+		j.count(rows)
+	}
+	return err
 }
 
 // sameFeed reads the feed from its beginning. Everything that it told before must be there, in the same order.
@@ -169,7 +194,6 @@ func (j *Judge) index(ctx context.Context, filter url.Values) (all []capture, er
 
 // indexed checks that the index has what the feed told, and nothing that robots.txt forbids.
 func (j *Judge) indexed(all []capture) {
-	type visit struct{ url, at string }
 	has, gone := map[visit]bool{}, map[string]bool{}
 	for _, c := range all {
 		has[visit{c.URL, c.at.Format(stamp)}] = true
@@ -208,26 +232,40 @@ func (j *Judge) readable(ctx context.Context, all []capture) error {
 	}
 	slices.Sort(urls)
 	for _, u := range urls {
-		body, code, err := j.read(ctx, j.cfg.Manager+"/api/v1/archive/page?"+url.Values{"url": {u}, "at": {newest[u].at.Format(stamp)}}.Encode(), true)
-		if code == 404 || code == 500 {
-			j.breach(Lost, "%s cannot be read: %v", u, err)
-			continue
-		}
-		if err != nil {
+		if err := j.reads(ctx, u, newest[u]); err != nil {
 			return err
 		}
-		sum := sha256.Sum256(body)
-		digest := "sha256:" + hex.EncodeToString(sum[:])
-		if slices.Contains(newest[u].digests, digest) {
-			continue
+	}
+	return nil
+}
+
+// reads reads a version of a page.
+func (j *Judge) reads(ctx context.Context, u string, v version) error {
+	body, code, err := j.read(ctx, j.cfg.Manager+"/api/v1/archive/page?"+url.Values{"url": {u}, "at": {v.at.Format(stamp)}}.Encode(), true)
+	if code == 404 || code == 500 {
+		j.breach(Lost, "%s of %s cannot be read: %v", u, v.at.Format(time.RFC3339), err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(body)
+	digest := "sha256:" + hex.EncodeToString(sum[:])
+	if slices.Contains(v.digests, digest) {
+		return nil
+	}
+	again, err := j.index(ctx, url.Values{"url": {u}}) // that version may have been withdrawn meanwhile
+	if err != nil {
+		return err
+	}
+	var still []string
+	for _, c := range again {
+		if c.URL == u && c.at.Equal(v.at) && c.State != withdrawn {
+			still = append(still, c.Digest)
 		}
-		again, err := j.index(ctx, url.Values{"url": {u}}) // that version may have been withdrawn meanwhile
-		if err != nil {
-			return err
-		}
-		if still := j.newestOf(again)[u]; still.at.Equal(newest[u].at) && !slices.Contains(still.digests, digest) {
-			j.breach(Lost, "%s of %s has another content than its capture", u, still.at.Format(time.RFC3339))
-		}
+	}
+	if len(still) > 0 && !slices.Contains(still, digest) {
+		j.breach(Lost, "%s of %s has another content than its capture", u, v.at.Format(time.RFC3339))
 	}
 	return nil
 }

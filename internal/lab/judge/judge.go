@@ -3,9 +3,12 @@
 //
 // Look reads what is new; call it often, since the pond's log is bounded. End reads everything once more. The judge finds these breaches:
 //
-//   - lost: a change that the archive's feed has told is gone from the feed or the index, or the newest version of a stored page has another content than its capture;
+//   - lost: a change that the archive's feed has told is gone from the feed or the index; the index has a version that the feed never told; the newest version of
+//     a stored page, or an older one, has another content than its capture; pages of a host that was crawled as a whole were never stored, or are told to be gone;
+//     a channel is gone that nobody removed;
 //   - unserved: the index has a version of a page that the pond did not serve to a fetch of its own at that time;
-//   - miscounted: a channel has fewer updates than before, or more than there were fetches of its first page;
+//   - miscounted: a channel has fewer updates than before, more than there were fetches of its first page, or of its other pages, or fewer than the archive has
+//     visits of each page;
 //   - impolite: two requests in flight to a host, or closer together than the host's delay;
 //   - forbidden: something was fetched or archived that robots.txt or a block forbade then;
 //   - stale: a channel was not crawled again in time after the last fault, or a host has none that must have one;
@@ -71,10 +74,14 @@ type Config struct {
 	Slack time.Duration
 	// Endless are hosts that do not end their answers: see StandsStill.
 	Endless []string
+	// Gap is the wait before each page, of every host that behaves, whatever its robots.txt asks for. 0: that alone is judged.
+	Gap time.Duration
 	// BlockGrace is how long running tasks may go on after a host was blocked. A block that is shorter shows nothing.
 	BlockGrace time.Duration
 	// Crawled are hosts of which each has a channel when all is calm: see Behind.
 	Crawled []string
+	// Whole is how many pages a host has at most of which each crawl fetches all that there are. What should be there of larger ones is not known. 0: of none.
+	Whole int
 	// Ordered says that no member lies, so that each change is told once, and those of a page in the order of their times. Times of which a clock that had
 	// stepped may have told are left out.
 	Ordered bool
@@ -98,11 +105,15 @@ type Judge struct {
 	still    []span            // when peers stood still
 	overlaps int               // requests to endless hosts while they did
 	parted   map[int]bool      // hosts that ever had more than one channel
+	renamed  map[int]bool      // hosts that have other names
 	told     []change
 	once     map[string]bool      // changes that were told
 	newest   map[string]time.Time // when the last change of a page was
 	cursor   string
 	updates  map[int64]int     // of each channel, as last seen
+	rowsNow  []row             // the channels as last seen
+	crawled  map[int64]string  // channels that were ever updated, with their hosts
+	removed  map[int]bool      // hosts of which an operator removed a channel
 	liars    map[string]string // peers that lie, with their numbers as far as they are known
 	lied     map[int]bool      // hosts of which liars had a task: how often they were crawled is not known
 	taken    bool              // what liars delivered was taken back
@@ -141,7 +152,8 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 	if cfg.Client == nil {
 		cfg.Client = &http.Client{Timeout: time.Minute}
 	}
-	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
+	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, renamed: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
+		crawled: map[int64]string{}, removed: map[int]bool{},
 		updates: map[int64]int{}, once: map[string]bool{}, newest: map[string]time.Time{}, counts: map[Kind]int{}}
 	if err := j.pond(ctx, "/_pond/hosts", &j.hosts); err != nil {
 		return nil, err
@@ -155,6 +167,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 			return nil, fmt.Errorf("judge: the pond has no host %s", of)
 		}
 		j.number[name] = n
+		j.renamed[n] = true
 	}
 	var world struct {
 		Bad map[string]string `json:"bad"`

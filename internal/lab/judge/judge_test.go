@@ -172,7 +172,7 @@ func judgeOf(t *testing.T, f *fake) *Judge {
 	t.Helper()
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
-	j, err := New(t.Context(), Config{Manager: s.URL, Token: "secret", Pond: s.URL, Slack: 10 * time.Second, BlockGrace: 5 * time.Second, Endless: []string{"h2.test"}, Alias: map[string]string{"alias.test": "h1.test"}})
+	j, err := New(t.Context(), Config{Manager: s.URL, Token: "secret", Pond: s.URL, Slack: 10 * time.Second, BlockGrace: 5 * time.Second, Whole: 40, Endless: []string{"h2.test"}, Alias: map[string]string{"alias.test": "h1.test"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,19 +210,76 @@ func TestBreaches(t *testing.T) {
 			f.fetch(1, 1, at(200.5), 4)
 			f.bodies[f.newest(pageURL(1, 1))] = content(pageURL(1, 1), 3)
 		}, ""},
-		"a taken-down page is no loss":       {func(f *fake, _ *Judge) { f.takeDown(pageURL(0, 1)) }, ""},
-		"a version that was never served":    {func(f *fake, _ *Judge) { f.captures[0].Digest = digest("other") }, Unserved},
-		"a version of another time":          {func(f *fake, _ *Judge) { f.captures[0].Digest = f.captures[4].Digest }, Unserved},
-		"one fetch, two captures":            {func(f *fake, _ *Judge) { f.captures = append(f.captures, f.captures[0]) }, Unserved},
-		"a page that the pond has not":       {func(f *fake, _ *Judge) { f.invent("http://h0.test/none") }, Unserved},
-		"a host misbehaves":                  {func(f *fake, _ *Judge) { f.invent("http://h2.test/0") }, ""},
-		"a sitemap is no page":               {func(f *fake, _ *Judge) { f.invent("http://h0.test/sitemap.xml") }, ""},
-		"an update is lost":                  {func(f *fake, _ *Judge) { f.rows[0].Updates-- }, Miscounted},
-		"an update is counted twice":         {func(f *fake, _ *Judge) { f.rows[0].Updates++ }, Miscounted},
-		"an update of a page elsewhere":      {func(f *fake, j *Judge) { f.rows[0].Updates++; j.cfg.Astray = func(string) int { return 1 } }, ""},
-		"two requests in flight":             {func(f *fake, _ *Judge) { f.stats.MaxInFlight = 2 }, Impolite},
-		"the pond saw haste":                 {func(f *fake, _ *Judge) { f.violate("crawl-delay") }, Impolite},
-		"haste":                              {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3); f.fetch(0, 1, at(201), 3) }, Impolite},
+		"a page is taken down by nobody":  {func(f *fake, _ *Judge) { f.takeDown(pageURL(0, 1)) }, Lost},
+		"a version that was never served": {func(f *fake, _ *Judge) { f.captures[0].Digest = digest("other") }, Unserved},
+		"a version of another time":       {func(f *fake, _ *Judge) { f.captures[0].Digest = f.captures[4].Digest }, Unserved},
+		"one fetch, two captures":         {func(f *fake, _ *Judge) { f.captures = append(f.captures, f.captures[0]) }, Unserved},
+		"a page that the pond has not":    {func(f *fake, _ *Judge) { f.invent("http://h0.test/none") }, Unserved},
+		"a host misbehaves":               {func(f *fake, _ *Judge) { f.invent("http://h2.test/0") }, ""},
+		"a sitemap is no page":            {func(f *fake, _ *Judge) { f.invent("http://h0.test/sitemap.xml") }, ""},
+		"an update is lost":               {func(f *fake, _ *Judge) { f.rows[0].Updates-- }, Miscounted},
+		"an update is counted twice":      {func(f *fake, _ *Judge) { f.rows[0].Updates++ }, Miscounted},
+		"an update of a page elsewhere":   {func(f *fake, j *Judge) { f.rows[0].Updates++; j.cfg.Astray = func(string) int { return 1 } }, ""},
+		"a crawl that came to nothing":    {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3) }, ""},
+		"two crawls are not counted": {func(f *fake, _ *Judge) {
+			for _, when := range []float64{200, 300} {
+				f.fetch(0, 0, at(when), 3)
+				f.fetch(0, 1, at(when+3), 3)
+			}
+		}, Miscounted},
+		"one crawl is not counted yet":               {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3); f.fetch(0, 1, at(203), 3) }, ""},
+		"a page that was never crawled":              {func(_ *fake, j *Judge) { j.hosts[1].Pages++ }, Lost},
+		"a large host's page that was never crawled": {func(_ *fake, j *Judge) { j.hosts[1].Pages++; j.cfg.Whole = 2 }, ""},
+		"a version that the feed does not tell": {func(f *fake, _ *Judge) {
+			f.fetch(1, 0, at(200), 3)
+			f.feed = f.feed[:len(f.feed)-1]
+		}, Lost},
+		"a version as before, which the feed does not tell": {func(f *fake, _ *Judge) {
+			f.fetch(1, 0, at(200), 2)
+			f.feed = f.feed[:len(f.feed)-1]
+		}, ""},
+		"a page that the feed does not tell": {func(f *fake, _ *Judge) {
+			f.hosts[1].Pages++
+			f.fetch(1, 2, at(200), 3)
+			f.feed = f.feed[:len(f.feed)-1]
+		}, Lost},
+		"a page is told to be gone": {func(f *fake, _ *Judge) {
+			f.feed = append(f.feed, change{URL: pageURL(0, 1), Event: "gone", Fetched: at(180), Status: 404})
+		}, Lost},
+		"an older version is another": {func(f *fake, _ *Judge) {
+			f.bodies[bodyAt(pageURL(0, 1), at(3))] = content(pageURL(0, 1), 2)
+		}, Lost},
+		"an older version is gone": {func(f *fake, _ *Judge) { delete(f.bodies, bodyAt(pageURL(1, 0), at(1))) }, Lost},
+		"a channel is gone":        {func(f *fake, _ *Judge) { f.rows = f.rows[1:] }, Lost},
+		"a channel is gone that was new": {func(f *fake, j *Judge) {
+			delete(j.crawled, 1)
+			f.rows = f.rows[1:]
+		}, ""},
+		"a channel is removed": {func(f *fake, j *Judge) {
+			if err := j.Removing("h0.test"); err != nil {
+				panic(err)
+			}
+			f.rows = f.rows[1:]
+		}, ""},
+		"a channel is removed and added": {func(f *fake, j *Judge) {
+			if err := j.Removing("http://h0.test"); err != nil {
+				panic(err)
+			}
+			f.rows[0].ID, f.rows[0].Updates = 7, 0
+		}, ""},
+		"two requests in flight": {func(f *fake, _ *Judge) { f.stats.MaxInFlight = 2 }, Impolite},
+		"the pond saw haste":     {func(f *fake, _ *Judge) { f.violate("crawl-delay") }, Impolite},
+		"haste":                  {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3); f.fetch(0, 1, at(201), 3) }, Impolite},
+		"haste without a delay": {func(f *fake, j *Judge) {
+			j.cfg.Gap = time.Second
+			f.fetch(1, 0, at(200), 3)
+			f.fetch(1, 1, at(200.5), 3)
+		}, Impolite},
+		"no haste without a delay": {func(f *fake, j *Judge) {
+			j.cfg.Gap = time.Second
+			f.fetch(1, 0, at(200), 3)
+			f.fetch(1, 1, at(201), 3)
+		}, ""},
 		"no delay, no haste":                 {func(f *fake, _ *Judge) { f.fetch(1, 0, at(200), 3); f.fetch(1, 1, at(201), 3) }, ""},
 		"robots.txt forbade it":              {func(f *fake, _ *Judge) { f.violate("robots") }, Forbidden},
 		"the archive has what is forbidden":  {func(f *fake, _ *Judge) { f.invent("http://h1.test/private/x") }, Forbidden},
@@ -342,6 +399,7 @@ func (f *fake) purge(j *Judge, done bool) {
 		}
 	}
 	f.feed = feed
+	f.rows[0].ID, f.rows[0].Updates = 9, 0
 	for p := range 2 {
 		if done {
 			f.takeDown(pageURL(0, p))
@@ -424,20 +482,77 @@ func (f *fake) takeDown(u string) {
 
 // A host that is crawled by another name than the pond's is judged by what the pond served of it.
 func TestOtherName(t *testing.T) {
-	for name, want := range map[string]int{"version 1": 0, "version 9": 1} {
+	for name, want := range map[string]Kind{"version 1": "", "version 9": Unserved} {
 		f := honest()
 		f.rename()
-		if want > 0 {
+		f.rows = append(f.rows, row{ID: 9, Host: "http://h1.test", State: "blocked"})
+		if want != "" {
 			f.captures[1].Digest = digest(name)
 		}
 		j := judgeOf(t, f)
 		if _, err := j.End(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if b := j.Breaches(); len(b) != want {
+		if b := j.Breaches(); (len(b) > 0) != (want != "") || len(b) > 0 && b[0].Kind != want {
 			t.Errorf("%s: %v", name, b)
 		}
 	}
+}
+
+// The first page of a host is fetched by crawls that come to nothing, too, and by audits. What is counted must fit the other pages.
+func TestUpdatesFitTheOtherPages(t *testing.T) {
+	const pages, crawls = 8, 3
+	for name, c := range map[string]struct {
+		updates int
+		spoil   func(f *fake)
+		want    Kind
+	}{
+		"as many as crawls":     {crawls, func(*fake) {}, ""},
+		"a crawl is being told": {crawls - 1, func(*fake) {}, ""},
+		"one is counted twice":  {crawls + 1, func(*fake) {}, Miscounted},
+		"two are not counted":   {crawls - 2, func(*fake) {}, Miscounted},
+		"one failed to get a page": {crawls, func(f *fake) {
+			f.served = slices.DeleteFunc(f.served, func(a answer) bool { return a.Page == 6 && a.Version == 2 })
+			f.drop(6, 2)
+		}, ""},
+		"one more, and it was killed": {crawls + 1, func(f *fake) {
+			for p := range pages / 2 {
+				f.fetch(0, p, at(float64(1000+p)), crawls+1)
+			}
+		}, Miscounted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := honest()
+			f.served, f.captures, f.feed, f.bodies = nil, nil, nil, map[string]string{}
+			f.hosts[0] = host{Name: "h0.test", Pages: pages}
+			for n := range crawls {
+				for p := range pages {
+					f.fetch(0, p, at(float64(100*n+p)), uint64(n+1))
+				}
+			}
+			f.fetch(0, 0, at(950), crawls) // an audit
+			f.captures, f.feed = f.captures[:len(f.captures)-1], f.feed[:len(f.feed)-1]
+			f.rows = []row{{ID: 1, Host: "http://h0.test", State: "active", Updates: c.updates, Updated: at(110)}}
+			c.spoil(f)
+			for i := range f.served {
+				f.served[i].N = int64(i + 1)
+			}
+			j := judgeOf(t, f)
+			if _, err := j.End(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if b := j.Breaches(); (len(b) > 0) != (c.want != "") || len(b) > 0 && b[0].Kind != c.want {
+				t.Errorf("%v, want %s", b, c.want)
+			}
+		})
+	}
+}
+
+// drop has a crawl not get a page.
+func (f *fake) drop(p int, version uint64) {
+	u := pageURL(0, p)
+	f.captures = slices.DeleteFunc(f.captures, func(c capture) bool { return c.URL == u && c.Digest == digest(content(u, version)) })
+	f.feed = slices.DeleteFunc(f.feed, func(c change) bool { return c.URL == u && c.Digest == strconv.Itoa(int(version)) })
 }
 
 func TestStale(t *testing.T) {

@@ -126,6 +126,8 @@ func (j *Judge) rows(ctx context.Context) (all []row, err error) {
 
 // count compares the channels' updates with those before, and with what the pond served.
 func (j *Judge) count(rows []row) {
+	j.rowsNow = rows
+	j.known(rows)
 	channels := map[string]int{}
 	for _, r := range rows {
 		if channels[r.Host]++; channels[r.Host] > 1 {
@@ -267,10 +269,11 @@ func (j *Judge) take(a answer) error {
 	j.log = a.N
 	at := pageKey{a.Host, a.Page}
 	j.answers[at] = append(j.answers[at], a)
-	if before, ok := j.last[a.Host]; ok && h.CrawlDelay > 0 && !j.ownRobots(a.Host) {
+	if before, ok := j.last[a.Host]; ok {
 		// A tenth is for clocks and transmission, as the pond has it.
-		if gap := a.When.Sub(before); gap < h.CrawlDelay*9/10 {
-			j.breach(Impolite, "%s was asked for page %d %v after the page before, its delay is %v", h.Name, a.Page, gap, h.CrawlDelay)
+		delay := j.delay(a.Host)
+		if gap := a.When.Sub(before); gap < delay*9/10 {
+			j.breach(Impolite, "%s was asked for page %d %v after the page before, its delay is %v", h.Name, a.Page, gap, delay)
 		}
 	}
 	j.last[a.Host] = a.When
@@ -280,6 +283,17 @@ func (j *Judge) take(a answer) error {
 		}
 	}
 	return nil
+}
+
+// delay is the least time between two pages of a host.
+func (j *Judge) delay(host int) time.Duration {
+	switch {
+	case j.ownRobots(host):
+		return 0
+	case j.bad[host] != "":
+		return j.hosts[host].CrawlDelay
+	}
+	return max(j.hosts[host].CrawlDelay, j.cfg.Gap)
 }
 
 // Behind lists the channels that were not crawled successfully since a moment, and the hosts that have none and must have one. Channels that an operator keeps

@@ -37,6 +37,17 @@ func (j *Judge) Purging(name string) error {
 	if _, ok := j.purged[n]; !ok {
 		j.purged[n] = time.Time{}
 	}
+	j.removed[n] = true
+	return nil
+}
+
+// Removing notes that the manager is asked to remove channels of a host: from now on they may go, and its pages stay.
+func (j *Judge) Removing(name string) error {
+	n, ok := j.number[bare(name)]
+	if !ok {
+		return fmt.Errorf("judge: the pond has no host %s", name)
+	}
+	j.removed[n] = true
 	return nil
 }
 

@@ -15,18 +15,20 @@ type shown struct {
 	SHA256 string `json:"sha256"`
 }
 
-// wasServed checks that each version in the index was served then. Each answer of the pond accounts for one capture, since each capture is a fetch.
-func (j *Judge) wasServed(ctx context.Context, all []capture) error {
-	byURL := map[string][]capture{}
+// wasServed checks that each version in the index was served then. Each answer of the pond accounts for one capture, since each capture is a fetch. It returns the
+// captures of the pond's pages.
+func (j *Judge) wasServed(ctx context.Context, all []capture) (fromPond, error) {
+	of, byURL := fromPond{}, map[string][]capture{}
 	for _, c := range all {
 		if c.Status == 200 && !j.misbehaves(c.URL) {
 			byURL[c.URL] = append(byURL[c.URL], c)
 		}
 	}
-	for u, captures := range byURL {
-		captures, err := j.honest(ctx, u, captures)
+	for u, stored := range byURL {
+		slices.SortStableFunc(stored, func(a, b capture) int { return a.at.Compare(b.at) })
+		captures, err := j.honest(ctx, u, stored)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		now, err := j.shows(ctx, u, time.Now())
 		if errors.Is(err, errNone) {
@@ -36,16 +38,17 @@ func (j *Judge) wasServed(ctx context.Context, all []capture) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		answers := j.answers[pageKey{now.Host, now.Page}]
+		of[u] = &kept{pageKey{now.Host, now.Page}, stored}
+		answers := j.answers[of[u].page]
 		digests, err := j.digests(ctx, u, answers)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		j.match(u, captures, answers, digests)
 	}
-	return nil
+	return of, nil
 }
 
 // honest judges the captures of a page that members delivered who lie, and returns the others. Such a member does not fetch from this pond: what it delivered is
@@ -124,9 +127,8 @@ func (j *Judge) digests(ctx context.Context, u string, answers []answer) (map[ui
 	return out, nil
 }
 
-// match gives each capture the earliest answer that is left, has its content and is near enough in time.
+// match gives each capture, in the order of their times, the earliest answer that is left, has its content and is near enough in time.
 func (j *Judge) match(u string, captures []capture, answers []answer, digests map[uint64]string) {
-	slices.SortStableFunc(captures, func(a, b capture) int { return a.at.Compare(b.at) })
 	used := make([]bool, len(answers))
 	for _, c := range captures {
 		i := 0
