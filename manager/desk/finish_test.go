@@ -1,6 +1,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"testing"
@@ -70,6 +71,47 @@ func TestBlockAfterHangingUp(t *testing.T) {
 	}
 	if len(s.blocked) != 2 || !slices.Equal(s.blocked, m.blocked) || !slices.Equal(m.away, []channel.ID{1, 2}) {
 		t.Errorf("blocked %v, the manager %v, tasks of %v", s.blocked, m.blocked, m.away)
+	}
+}
+
+// taken is an archive that notes what is asked of it.
+type taken struct {
+	Archive
+	hosts    []string
+	recalled []channel.ID
+}
+
+func (a *taken) Forget(ctx context.Context, id channel.ID) error {
+	a.recalled = append(a.recalled, id)
+	return ctx.Err()
+}
+
+func (a *taken) Purge(ctx context.Context, hosts channel.Hosts) (int, error) {
+	a.hosts = append(a.hosts, hosts.Name())
+	return 7, ctx.Err()
+}
+
+func (h *hungUp) Channel(ctx context.Context, id channel.ID) (channel.Channel, error) {
+	return channel.Channel{}, cmp.Or(ctx.Err(), channel.ErrUnknown) // it goes with the first word
+}
+
+func (h *hungUp) Candidates(ctx context.Context, _ int) ([]channel.Candidate, error) { return nil, ctx.Err() }
+
+func (h *hungUp) CountCandidates(ctx context.Context) (int, error) { return 0, ctx.Err() }
+
+func (h *hungUp) DropCandidates(ctx context.Context, _ channel.Epoch, _ []string) error { return ctx.Err() }
+
+// TestTakedownAfterHangingUp has who takes a host down hang up after the first write: its pages leave the archive.
+func TestTakedownAfterHangingUp(t *testing.T) {
+	ctx, hang := context.WithCancel(t.Context())
+	s, a := &hungUp{hang: hang}, &taken{}
+	d, err := Open(ctx, Config{Store: s, Running: &told{}, Archive: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := d.Purge(ctx, "a.example", "")
+	if err != nil || out.Pages != 7 || out.Channels != 2 || !slices.Equal(a.hosts, []string{"a.example"}) || !slices.Equal(a.recalled, []channel.ID{1, 2}) {
+		t.Errorf("%+v, %v; the archive was asked for %v and called back %v", out, err, a.hosts, a.recalled)
 	}
 }
 

@@ -18,7 +18,8 @@ type Purged struct {
 }
 
 // Purge takes hosts down: they are blocked, their channels are removed, what peers have of them comes to nothing at their next word with the
-// archive, their pages leave the archive, and the feed says that they are gone. One that broke off is gone on with by another.
+// archive, their pages leave the archive, and the feed says that they are gone. It goes on for a while when its asker has hung up; one that broke off is gone on
+// with by another.
 func (d *Desk) Purge(ctx context.Context, host, why string) (Purged, error) {
 	out := Purged{Host: host}
 	hosts, err := channel.ParseHosts(host)
@@ -31,6 +32,8 @@ func (d *Desk) Purge(ctx context.Context, host, why string) (Purged, error) {
 	if why == "" {
 		why = "taken down"
 	}
+	ctx, done := d.finish(ctx)
+	defer done()
 	if err := d.Block(ctx, host, why); err != nil {
 		return out, err
 	}
