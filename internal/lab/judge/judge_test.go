@@ -378,6 +378,20 @@ func TestBreaches(t *testing.T) {
 	}
 }
 
+// TestMiscountIsToldOnce looks twice at a channel with an update too many: repeats would hide what is found after it.
+func TestMiscountIsToldOnce(t *testing.T) {
+	f := honest()
+	j := judgeOf(t, f)
+	j.mustLook(t)
+	f.rows[0].Updates++
+	j.mustLook(t)
+	first := len(j.Breaches())
+	j.mustLook(t)
+	if n := len(j.Breaches()); first != 1 || n != first {
+		t.Errorf("%d breaches, and after another look %d: %v", first, n, j.Breaches())
+	}
+}
+
 func block(j *Judge, from, to time.Time) {
 	if err := j.Blocked("http://h0.test", from); err != nil {
 		panic(err)

@@ -138,7 +138,8 @@ func (j *Judge) count(rows []row) {
 		if r.Error != "" || r.Last == "failed" {
 			j.Told(fmt.Sprintf("channel %d (%s), %s", r.ID, r.Host, r.Last), r.Error)
 		}
-		if before := j.updates[r.ID]; r.Updates < before {
+		before := j.updates[r.ID]
+		if r.Updates < before {
 			j.breach(Miscounted, "channel %d (%s) had %d updates and has %d now", r.ID, r.Host, before, r.Updates)
 		}
 		j.updates[r.ID] = r.Updates
@@ -154,7 +155,7 @@ func (j *Judge) count(rows []row) {
 		if j.cfg.Astray != nil {
 			crawls += j.cfg.Astray(bare(r.Host))
 		}
-		if r.Updates > crawls {
+		if r.Updates > crawls && r.Updates > before { // what an earlier look saw is told
 			j.breach(Miscounted, "channel %d (%s) has %d updates; its first page was fetched %d times", r.ID, r.Host, r.Updates, crawls)
 		}
 	}
