@@ -108,6 +108,7 @@ func TestVolunteersPage(t *testing.T) {
 	b.press("Get the certificate")
 	b.until("has a certificate", "document.querySelector('textarea.report')?.value.includes('Ali <b>\\n\\nlent a computer to the Shoal network Example Search')")
 	b.shows("Save the certificate")
+	b.until("keeps the certificate when another nickname is saved", "document.querySelector('#nickname').value = 'Bo', [...document.querySelectorAll('main button')].find(x => x.textContent === 'Save').click(), document.querySelector('#holder').value === 'Bo' && document.querySelector('textarea.report') !== null")
 	b.until("shows the picture", "document.querySelector('.picture img')?.naturalWidth > 0")
 	b.view("health", "connected to Example Search")
 	b.press("Copy a report for support")

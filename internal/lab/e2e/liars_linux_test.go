@@ -313,7 +313,7 @@ func (f *fortress) tellBlank(urls []string) {
 func (f *fortress) objects(v *rogue.Volunteer) {
 	f.t.Helper()
 	const says = "I only wrote what I saw."
-	ask := func(number uint64) (s *wirepb.Standing) {
+	ask := func(number uint64, says string) (s *wirepb.Standing) {
 		f.manager.until("tells a suspended peer why", func() (ok bool) { // its connection may close before the answer has come
 			var err error
 			s, err = v.Standing(f.t.Context(), number, says)
@@ -321,18 +321,21 @@ func (f *fortress) objects(v *rogue.Volunteer) {
 		})
 		return s
 	}
-	s := ask(0)
+	s := ask(0, says)
 	if !gone(s.Standing) || !s.Enforced || s.Score < s.SuspendAt || len(s.Held) == 0 || s.Held[0].Reason == "" || s.Held[0].Url == "" {
 		f.t.Errorf("a suspended peer is told %v", s)
 		return
 	}
 	number := s.Held[0].Case
-	ask(number)
+	ask(number, says)
 	var k desk.Case
 	if err := f.page.get(fmt.Sprintf("/api/v1/trust/case?number=%016x", number), &k); err != nil || k.Objection != says {
 		f.t.Errorf("the operator sees case %016x with the objection %q, %v", number, k.Objection, err)
 	}
-	if again := ask(number); again.Refused == "" {
+	if again := ask(number, says); again.Refused != "" {
+		f.t.Errorf("an objection that comes again, as after a lost answer, is refused: %s", again.Refused)
+	}
+	if again := ask(number, "And another thing."); again.Refused == "" {
 		f.t.Error("a second objection to a case is taken")
 	}
 }

@@ -74,10 +74,15 @@ export function contribution(main, present) {
     h("div", { class: "field" }, h("label", { for: "public" }, t("ui.public")), h("span", {}, open)), h("div", { class: "deeds" }, save, c.board ? h("a", { href: c.board, rel: "noreferrer", target: "_blank" }, t("ui.board.open")) : ""), said));
   }
 
-  // certify asks for a certificate of contribution, which others can check.
+  // certify asks for a certificate of contribution, which others can check. The form stays as it is once it is there, with the certificate that it got or waits for; a name that was not typed follows the nickname.
+  let holder = null, given = "";
   function certify(c) {
-    if (paper.contains(document.activeElement)) return;
-    const name = h("input", { type: "text", id: "holder", value: c.profile.nickname, maxlength: "40", autocomplete: "off" }), said = h("div");
+    if (holder && paper.contains(holder)) {
+      if (holder.value === given && holder !== document.activeElement) holder.value = given = c.profile.nickname;
+      return;
+    }
+    given = c.profile.nickname;
+    const name = holder = h("input", { type: "text", id: "holder", value: c.profile.nickname, maxlength: "40", autocomplete: "off" }), said = h("div");
     paper.replaceChildren(h("p", { class: "quiet" }, t("ui.certificate.what")), h("form", { onsubmit: async (e) => {
       e.preventDefault();
       let text;
