@@ -244,8 +244,9 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 	if len(left)+len(blank) == 0 {
 		mended = time.Since(upheld).Seconds()
 	}
-	f.tellBlank(blank)
+	f.tell("blank", blank)
 	verified, _ := f.invented(true)
+	f.tell("verified, and never served", verified)
 	peers = f.standings()
 	honest := 0
 	for id, p := range peers {
@@ -285,8 +286,8 @@ func (d *deceit) run(t *testing.T) (rows []liarRow) {
 // deliverers finds who delivered the captures that index lines name.
 var deliverers = regexp.MustCompile(`"deliverer":"([^"]+)"`)
 
-// tellBlank says of pages of which the archive shows nothing what it has of them, and what is held against those that delivered them.
-func (f *fortress) tellBlank(urls []string) {
+// tell says of pages what the archive has of them, and what is held against those that delivered them.
+func (f *fortress) tell(what string, urls []string) {
 	world, told := f.pond.World(), map[string]bool{}
 	for _, at := range urls {
 		u, err := url.Parse(at)
@@ -296,7 +297,7 @@ func (f *fortress) tellBlank(urls []string) {
 		host, _ := world.Host(u.Host)
 		page, _ := world.Lookup(host, u.RequestURI())
 		captures, err := f.page.read("/api/v1/archive/cdx?all=1&limit=1000&url=" + url.QueryEscape(at))
-		f.t.Logf("blank, differs at each fetch: %v, captures (%v):\n%s", world.Dynamic(host, page), err, captures)
+		f.t.Logf("%s, differs at each fetch: %v, captures (%v):\n%s", what, world.Dynamic(host, page), err, captures)
 		for _, found := range deliverers.FindAllSubmatch(captures, -1) {
 			by := string(found[1])
 			if told[by] {
