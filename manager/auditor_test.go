@@ -337,12 +337,12 @@ func TestNothingChangedHasACase(t *testing.T) {
 	})
 }
 
-// TestSuspensionOutlivesARebuild has the archive's database made anew: what a suspended peer alone has seen is withdrawn again.
-func TestSuspensionOutlivesARebuild(t *testing.T) {
-	t.Parallel()
-	dir, v := t.TempDir(), newVillage(t, "a", "b", "c", "d", "mallory")
+// suspending has a manager whose rules count suspend mallory, one of five peers, who lies.
+func suspending(t *testing.T, dir string, arbiter bool) (*village, *bench) {
+	t.Helper()
+	v := newVillage(t, "a", "b", "c", "d", "mallory")
 	v.liar = "mallory"
-	b := live(t, dir, v, true, 12)
+	b := live(t, dir, v, arbiter, 12)
 	enforce := true
 	if _, err := b.m.SetTrust(t.Context(), manager.TrustChoice{Enforce: &enforce}); err != nil {
 		t.Fatal(err)
@@ -351,6 +351,14 @@ func TestSuspensionOutlivesARebuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "a suspension", func() bool { return b.standing(t, "mallory").Standing == trust.Suspended })
+	return v, b
+}
+
+// TestSuspensionOutlivesARebuild has the archive's database made anew: what a suspended peer alone has seen is withdrawn again.
+func TestSuspensionOutlivesARebuild(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	v, b := suspending(t, dir, true)
 	number := archive.DelivererName(b.a.DelivererNumber("mallory"))
 	b.stop()
 	if _, err := archive.Rebuild(t.Context(), archive.Config{Dir: dir + "/archive", Verify: member.NewVerifier(b.keys.Network).VerifyTask}); err != nil {
@@ -387,17 +395,7 @@ func TestLiarIsSuspended(t *testing.T) {
 	for _, arbiter := range []bool{true, false} {
 		t.Run(fmt.Sprint("arbiter=", arbiter), func(t *testing.T) {
 			t.Parallel()
-			v := newVillage(t, "a", "b", "c", "d", "mallory")
-			v.liar = "mallory"
-			b := live(t, t.TempDir(), v, arbiter, 12)
-			enforce := true
-			if _, err := b.m.SetTrust(t.Context(), manager.TrustChoice{Enforce: &enforce}); err != nil {
-				t.Fatal(err)
-			}
-			if err := b.m.Vouch(t.Context(), v.names...); err != nil {
-				t.Fatal(err)
-			}
-			until(t, "a suspension", func() bool { return b.standing(t, "mallory").Standing == trust.Suspended })
+			v, b := suspending(t, t.TempDir(), arbiter)
 			for _, n := range v.names[:4] {
 				if p := b.standing(t, n); p.Standing != trust.Established {
 					t.Errorf("%s is %v: %+v", n, p.Standing, p)

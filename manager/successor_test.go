@@ -48,17 +48,8 @@ func asOfSeveral(t *testing.T, dir string) {
 // and what happened to channels is told, also by the stopped manager's folder.
 func TestAfterSeveral(t *testing.T) {
 	t.Parallel()
-	dir, v := t.TempDir(), newVillage(t, "a", "b", "c", "d", "mallory")
-	v.liar = "mallory"
-	b := live(t, dir, v, true, 12)
-	enforce := true
-	if _, err := b.m.SetTrust(t.Context(), manager.TrustChoice{Enforce: &enforce}); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.m.Vouch(t.Context(), v.names...); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "a suspension", func() bool { return b.standing(t, "mallory").Standing == trust.Suspended })
+	dir := t.TempDir()
+	v, b := suspending(t, dir, true)
 	b.stop()
 	before := b.m.Overview()
 	asOfSeveral(t, dir)

@@ -95,11 +95,15 @@ func (h *hungUp) Channel(ctx context.Context, id channel.ID) (channel.Channel, e
 	return channel.Channel{}, cmp.Or(ctx.Err(), channel.ErrUnknown) // it goes with the first word
 }
 
-func (h *hungUp) Candidates(ctx context.Context, _ int) ([]channel.Candidate, error) { return nil, ctx.Err() }
+func (h *hungUp) Candidates(ctx context.Context, _ int) ([]channel.Candidate, error) {
+	return nil, ctx.Err()
+}
 
 func (h *hungUp) CountCandidates(ctx context.Context) (int, error) { return 0, ctx.Err() }
 
-func (h *hungUp) DropCandidates(ctx context.Context, _ channel.Epoch, _ []string) error { return ctx.Err() }
+func (h *hungUp) DropCandidates(ctx context.Context, _ channel.Epoch, _ []string) error {
+	return ctx.Err()
+}
 
 // TestTakedownAfterHangingUp has who takes a host down hang up after the first write: its pages leave the archive.
 func TestTakedownAfterHangingUp(t *testing.T) {
