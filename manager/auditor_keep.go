@@ -371,17 +371,14 @@ func adopt(au *auditor, s trust.Shard, all [][]byte) {
 
 // succeed has a manager that has the database for itself, and keeps nothing there yet, go on with what those knew that had shared it.
 func succeed(ctx context.Context, au *auditor) error {
-	any := false
-	for _, s := range trust.AllShards() {
-		if s.Tail || s.Sites {
-			continue
-		}
+	judged := false
+	for _, s := range trust.PeerShards() {
 		all, err := au.cfg.Store.Kept(ctx, s.Name())
 		if err != nil {
 			return fmt.Errorf("read what managers knew of peers that had shared the database: %w", err)
 		}
 		adopt(au, s, all)
-		any = any || len(all) > 0
+		judged = judged || len(all) > 0
 	}
 	all, err := au.cfg.Store.Kept(ctx, stateTrustHosts)
 	if err != nil {
@@ -390,7 +387,7 @@ func succeed(ctx context.Context, au *auditor) error {
 	for _, b := range all {
 		au.takeHosts(b)
 	}
-	if any { // they have judged what there was
+	if judged { // they have judged what there was
 		au.cursor = au.keep.cursor
 		au.ruled()
 	}
@@ -400,10 +397,7 @@ func succeed(ctx context.Context, au *auditor) error {
 // inherit takes in what other managers know of peers and of hosts' pages, when this one takes hosts of theirs. What a manager knew that has gone is kept so; of
 // those that are here, the worse of what both know of a peer counts.
 func (au *auditor) inherit(ctx context.Context) error {
-	for _, s := range trust.AllShards() {
-		if s.Tail || s.Sites {
-			continue
-		}
+	for _, s := range trust.PeerShards() {
 		all, err := au.tenancy.Shared.Others(ctx, s.Name())
 		if err != nil {
 			return fmt.Errorf("read what other managers know of peers: %w", err)

@@ -23,20 +23,11 @@ func TestRestartKeepsWhatIsShown(t *testing.T) {
 	})
 	b.stop()
 	before := b.d.Overview()
-	db, err := badgerdb.Open(t.Context(), badgerdb.Default(dir+"/db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopped, err := desk.Open(t.Context(), desk.Config{Store: db})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stopped, done := folder(t, dir)
 	if _, events, err := stopped.Row(t.Context(), ids[0]); err != nil || !slices.ContainsFunc(events, func(e desk.Event) bool { return e.What == "updated" }) {
 		t.Errorf("a stopped manager's folder tells of %+v, %v", events, err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	done()
 	b = open(t, dir, func(c *manager.Config, s *swarm) { s.refuse = true })
 	after := b.d.Overview()
 	if after.Updates < before.Updates || after.Submitted < before.Submitted || after.Pages < before.Pages || after.Errors["timeout"] < before.Errors["timeout"] {
@@ -118,4 +109,21 @@ func TestListByState(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(d, "stopped")
+}
+
+// folder is the desk of a stopped manager's folder, until done is called.
+func folder(t *testing.T, dir string) (d *desk.Desk, done func()) {
+	t.Helper()
+	db, err := badgerdb.Open(t.Context(), badgerdb.Default(dir+"/db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err = desk.Open(t.Context(), desk.Config{Store: db}); err != nil {
+		t.Fatal(err)
+	}
+	return d, func() {
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

@@ -62,20 +62,11 @@ func TestAfterSeveral(t *testing.T) {
 		}
 		return false
 	}
-	db, err := badgerdb.Open(t.Context(), badgerdb.Default(dir+"/db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopped, err := desk.Open(t.Context(), desk.Config{Store: db})
-	if err != nil {
-		t.Fatal(err)
-	}
+	stopped, done := folder(t, dir)
 	if !told(stopped) {
 		t.Error("the folder of stopped managers tells nothing of what happened to their channels")
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	done()
 
 	again := live(t, dir, v, true, 0)
 	if p := again.standing(t, "mallory"); p.Standing != trust.Suspended {

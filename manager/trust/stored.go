@@ -58,6 +58,15 @@ func AllShards() []Shard {
 	return all
 }
 
+// PeerShards lists those that hold peers alone: what one manager's Machine can adopt of another's.
+func PeerShards() []Shard {
+	all := make([]Shard, Shards)
+	for n := range all {
+		all[n].N = uint8(n)
+	}
+	return all
+}
+
 // ShardOf is the shard that a peer lies in.
 func ShardOf(n Peer) Shard { return Shard{N: uint8(n % Shards)} }
 

@@ -45,8 +45,8 @@ export function contribution(main, present) {
   // why says a case's reason in the volunteer's language, if it is one of those that this program knows; the server tells it in English.
   function why(reason) {
     const reasons = { "lost audit": "ui.reason.audit", "lost check": "ui.reason.check", reverted: "ui.reason.reverted", contradicted: "ui.reason.contradicted", "implausibly unchanged": "ui.reason.unchanged", "nothing changed": "ui.reason.nothing", slandered: "ui.reason.slandered" };
-    const known = reasons[reason.split(":")[0]];
-    return known ? t(known) : reason.replace(/\.$/, "");
+    const kind = reason.split(":")[0];
+    return Object.hasOwn(reasons, kind) ? t(reasons[kind]) : reason.replace(/\.$/, "");
   }
   function one(k) {
     const text = h("textarea", { id: `object-${k.case}`, rows: "2", maxlength: "900", required: true }), said = h("div");
