@@ -47,7 +47,7 @@ func New(now time.Time, cfg Config, v *coords.Node, queue Queue, rng *rand.Rand)
 		return nil, err
 	}
 	n := &Node{cfg: cfg, rng: rng, vivaldi: v, coord: v.Coord(), queue: queue, pending: map[uint64]*request{}, places: map[uint64]*placing{}, surveys: map[uint64]*survey{},
-		gossip: now, counts: map[string]int64{}, doubts: map[ID]doubt{}, pace: newPace(), seq: uint64(now.UnixMilli())}
+		gossip: now, counts: map[string]int64{}, doubts: map[ID]doubt{}, pace: newPace()}
 	all := 0
 	if cfg.Places {
 		all = MaxKnown
@@ -59,9 +59,10 @@ func New(now time.Time, cfg Config, v *coords.Node, queue Queue, rng *rand.Rand)
 // Coord is where the node is.
 func (n *Node) Coord() coords.Coord { return n.coord }
 
-// Self is the record that the node tells others, with a new sequence number.
+// Self is the record that the node tells others, with a new sequence number. That follows the clock: where the one of an earlier run was ahead,
+// the others hear this run again when the time that it showed has come.
 func (n *Node) Self(now time.Time) PeerRecord {
-	n.seq++
+	n.seq = max(n.seq+1, uint64(max(now.UnixMilli(), 0)))
 	r := PeerRecord{ID: n.cfg.ID, Seq: n.seq, Coord: n.coord, Addrs: n.cfg.Addrs, Issued: now, Seen: now}
 	if n.queue != nil && !n.cfg.Places {
 		r.Load = n.queue.Load(now)

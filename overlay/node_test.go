@@ -300,6 +300,36 @@ func TestGonePeersAreDropped(t *testing.T) {
 	}
 }
 
+// TestHeardAgainWithAClockSetBack starts a peer anew whose clock was ahead before: others take what it says of itself as soon as the time has come that the
+// clock showed, however seldom it speaks.
+func TestHeardAgainWithAClockSetBack(t *testing.T) {
+	const ahead = 4 * time.Minute
+	node := func(id ID, now time.Time) *Node {
+		v, err := coords.NewNode(coords.Default(), rand.New(rand.NewPCG(1, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := New(now, Default(id), v, nil, rand.New(rand.NewPCG(2, 2)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	other := node("other", epoch)
+	tell := func(now time.Time, self PeerRecord) time.Time {
+		other.Step(now, self.ID, Gossip{Self: self})
+		return other.Known()[0].Issued
+	}
+	tell(epoch, node("peer", epoch.Add(ahead)).Self(epoch.Add(ahead)))
+	again := node("peer", epoch)
+	for _, at := range []time.Duration{time.Second, time.Minute, ahead + time.Second} {
+		now := epoch.Add(at)
+		if heard := tell(now, again.Self(now)); heard.Equal(now) != (at > ahead) {
+			t.Errorf("%v after the new start others have its record of %v", at, heard.Sub(epoch))
+		}
+	}
+}
+
 func TestSameSeedSameMessages(t *testing.T) {
 	run := func() (log []string) {
 		w := grow(t, 11, 25, 0)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"shoal/internal/member"
 	"shoal/peer/queue"
 )
 
@@ -30,7 +31,7 @@ func TestPauseSurvivesRestart(t *testing.T) {
 		t.Errorf("with a clock that is right it keeps %+v, %v", kept, err)
 	}
 	a, leave = s.agent(dir, nil)
-	if st := a.Status(); st.Mode != queue.Paused.String() || time.Until(st.Until) > 2*time.Hour || time.Until(st.Until) < time.Hour {
+	if st := a.Status(); st.Mode != queue.Paused.String() || time.Until(st.Until) > 2*time.Hour+member.Skew || time.Until(st.Until) < time.Hour {
 		t.Errorf("after a new start it is %s until %v", st.Mode, st.Until)
 	}
 	if err := a.Do("resume", nil); err != nil {

@@ -228,6 +228,7 @@ func (s *swarm) agent(dir string, change func(*Config)) (a *Agent, leave func() 
 	if change != nil {
 		change(&cfg)
 	}
+	began := time.Now()
 	if a, err = New(cfg); err != nil {
 		s.t.Fatal(err)
 	}
@@ -246,7 +247,11 @@ func (s *swarm) agent(dir string, change func(*Config)) (a *Agent, leave func() 
 			s.t.Fatalf("agent ended: %v", err)
 		default:
 		}
-		return slices.ContainsFunc(s.run.Peers(), func(r overlay.PeerRecord) bool { return string(r.ID) == a.ID() && r.Load.Threads > 0 })
+		// A paused one offers no threads. What an agent said in an earlier run of this folder says nothing of this one.
+		paused := a.Status().Mode == queue.Paused.String()
+		return slices.ContainsFunc(s.run.Peers(), func(r overlay.PeerRecord) bool {
+			return string(r.ID) == a.ID() && r.Issued.After(began) && (r.Load.Threads > 0 || paused)
+		})
 	})
 	return a, leave
 }
