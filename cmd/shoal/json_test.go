@@ -80,7 +80,7 @@ func spellEveryCommand(t *testing.T, places ...string) {
 	}()
 	of := filepath.Join(data, "up-pond")
 	var stored string // a page
-	for end := time.Now().Add(3*time.Minute); stored == ""; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); stored == ""; time.Sleep(50 * time.Millisecond) {
 		if shownUpdates.MatchString(said.String()) {
 			var c struct {
 				URL string `json:"url"`

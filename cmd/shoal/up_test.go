@@ -229,7 +229,7 @@ func TestUpEnds(t *testing.T) {
 	go func() {
 		code <- run(ctx, []string{"up", "--peers", "2", "--hosts", "3", "--data", data, "--page", ""}, streams{&o, &e})
 	}()
-	for end := time.Now().Add(3*time.Minute); !strings.Contains(e.String(), "end with"); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !strings.Contains(e.String(), "end with"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("never started: %s", e.String())
 		}
