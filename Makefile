@@ -11,7 +11,7 @@ DEADCODE := $(BIN)/deadcode
 DEADCODE_VERSION := v0.52.0
 FUZZTIME ?= 10s
 
-.PHONY: race-compiled unraced servers judging cluster cluster-brief cluster-home updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl bench-page wire footprint soak
+.PHONY: reads runs race-compiled unraced servers judging cluster cluster-brief cluster-home updates chaos chaos-brief chaos-seeds life trust dist dist-check live bench-before honest inside hostile power reproduction overlay-hour overlay-scale help build test race lint fuzz bench bench-scale bench-placing bench-postgres bench-managers check cross vet fmt generate size churn sites crash bench-crawl bench-page wire footprint soak
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -45,9 +45,8 @@ race-compiled: ## compiles what make race runs, and links nothing: the cache has
 # For what is compiled to see whether it can be: nothing is optimized.
 QUICK := -gcflags='all=-N -l'
 
-vet: ## go vet; of what volunteers run also for Windows and macOS, tests included
+vet: ## go vet
 	$(GO) vet ./...
-	@set -e; for t in windows/amd64 darwin/arm64; do echo "vet $$t"; CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet $(QUICK) ./peer/... ./cmd/shoal-peer; done # of TARGETS: make cross compiles the same
 
 fmt: ## fail where gofmt would change something
 	@out=$$(git ls-files '*.go' | xargs gofmt -l); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
@@ -72,9 +71,10 @@ fuzz: ## each fuzz target for FUZZTIME (default 10s)
 bench: ## benchmarks with allocations, each beside its baseline
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-cross: ## compile for every system that volunteers have, but this one, and link nothing (vet, test and build compile for this one)
+cross: ## compile for every system that volunteers have, but this one, and link nothing (vet, test and build compile for this one); go vet of what volunteers run on Windows and macOS, tests included
 	@set -e; for t in $(filter-out $(shell $(GO) env GOHOSTOS)/$(shell $(GO) env GOHOSTARCH),$(TARGETS)); do echo "compile $$t"; \
 	  CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) list $(QUICK) -export -deps ./... >/dev/null; done
+	@set -e; for t in windows/amd64 darwin/arm64; do echo "vet $$t"; CGO_ENABLED=0 GOOS=$${t%/*} GOARCH=$${t#*/} $(GO) vet $(QUICK) ./peer/... ./cmd/shoal-peer; done
 
 size: build ## fail where a stripped binary is over its limit
 	@./.ci/size $(BIN)/shoal 60 $(BIN)/shoal-peer 38
@@ -94,7 +94,10 @@ dist-check: ## makes all packages twice, the second time from a copy of the sour
 generate: ## regenerate the protobuf code (needs protoc and protoc-gen-go)
 	$(GO) generate ./...
 
-check: fmt vet lint reached cross size test ## what CI runs on every change; there most tests run once, under the race detector
+reads: lint reached cross ## what only reads the code: CI has it done while tests wait
+runs: fmt vet size test
+
+check: fmt vet reads size test ## what CI runs on every change; there most tests run once, under the race detector
 
 bench-scale: ## the manager with a million channels, or SHOAL_CHANNELS: memory, start, decisions, placed tasks; a plan of 100,000
 	SHOAL_CHANNELS=$(or $(SHOAL_CHANNELS),1000000) $(GO) test -run '^$$' -bench 'Channels|Start|Placed' -benchtime 1x -timeout 60m ./manager
