@@ -122,7 +122,7 @@ func (c *credits) certificate(ctx context.Context, peer, name string) (text, ref
 	case err != nil:
 		return "", "it cannot be made now; try again later"
 	case k.Withheld:
-		return "", "a peer of this account is suspended, and its credit is withheld"
+		return "", "this account is banned or a peer of it suspended, and its credit is withheld"
 	case k.Sum.Pages == 0:
 		return "", "nothing that this account delivered was verified yet"
 	}

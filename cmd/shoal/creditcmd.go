@@ -64,7 +64,7 @@ func (c *creditShowCmd) Run(ctx context.Context, s streams) error {
 			fmt.Fprintf(s.out, "name      %s, team %s; %s\n", plain.Printable(f.Nickname), plain.Printable(f.Team), where)
 		}
 		if k.Withheld {
-			fmt.Fprintln(s.out, "withheld  a peer of the account is suspended: nothing counts until it is pardoned")
+			fmt.Fprintln(s.out, "withheld  the account is banned, or a peer of it is suspended: nothing counts until that is undone")
 		}
 		fmt.Fprintf(s.out, "verified  %s, %s; rank %d of %d\n", plain.Count(int(k.Sum.Pages), "page"), plain.Count(int(k.Sum.Bytes), "byte"), k.Rank, k.Ranked)
 		for _, w := range k.Weeks {
@@ -92,7 +92,7 @@ func (c *creditHideCmd) Run(ctx context.Context, s streams) error {
 			_, err := fmt.Fprintf(s.err, "%s had neither nickname nor team, so nothing was changed. If it is misspelt: shoal peer list names the accounts; where it says own, ACCOUNT is the peer id.\n", plain.Printable(c.Account))
 			return err
 		}
-		_, err := fmt.Fprintf(s.out, "%s is not on the board any more. Its volunteer can choose another nickname; shoal peer ban ends that.\n", plain.Printable(c.Account))
+		_, err := fmt.Fprintf(s.out, "%s is not on the board any more. Its volunteer can choose another nickname; shoal peer ban takes the account and its credit off for good.\n", plain.Printable(c.Account))
 		return err
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"shoal/internal/member"
 	"shoal/internal/wire"
 )
@@ -132,6 +134,17 @@ func (m *members) list() []string {
 		out = append(out, b.Name)
 	}
 	return out
+}
+
+// outlaws are those who are refused, peers as the archive names them.
+func (m *members) outlaws() []string {
+	names := m.list()
+	for i, name := range names {
+		if id, err := peer.Decode(name); err == nil {
+			names[i] = id.String()
+		}
+	}
+	return names
 }
 
 // set bans, or forgives, and keeps that.

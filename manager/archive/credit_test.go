@@ -175,6 +175,56 @@ func TestBoard(t *testing.T) {
 	}
 }
 
+// Whom an operator has banned is on no board and has no credit until it is admitted again: a banned account, and one of which each peer is banned. An account goes on with
+// the peers that are left to it.
+func TestBannedAccountIsOnNoBoard(t *testing.T) {
+	cl := &clock{now: time.Date(2026, 12, 31, 12, 0, 0, 0, time.UTC)}
+	var banned []string
+	cfg := testConfig(t.TempDir())
+	cfg.Clock = cl.Now
+	cfg.AccountOf = func(peer string) string { return map[string]string{"alice": "club", "anna": "club"}[peer] }
+	cfg.Banned = func() []string { return banned }
+	a := open(t, cfg)
+	j := newJudge(t, a, true, "alice", "anna", "bob", "carol")
+	for i, c := range []struct{ peer, body string }{{"alice", home}, {"bob", home}, {"anna", news}, {"carol", news}} {
+		cl.crawl(t, a, c.peer, channel.Gen(i+1), func(r *runner) []channel.Page { return []channel.Page{r.page("/", c.body, channel.Changed)} })
+		j.deliver(cl, channel.Gen(i+1))
+	}
+	for account, name := range map[string]string{"club": "Club", "bob": "Bob", "carol": "Carol"} {
+		if err := a.SetProfile(account, pages.Profile{Nickname: name, Team: "T" + name, Public: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		banned string
+		want   string
+	}{
+		{"", "Club 2, Bob 1, Carol 1, others 0"},
+		{"bob", "Club 2, Carol 1, others 0"},
+		{"club", "Bob 1, Carol 1, others 0"},
+		{"alice", "Club 2, Bob 1, Carol 1, others 0"},
+		{"alice anna", "Bob 1, Carol 1, others 0"},
+		{"", "Club 2, Bob 1, Carol 1, others 0"},
+	} {
+		banned = strings.Fields(c.banned)
+		b, err := a.Board(t.Context(), time.Time{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, r := range b.Names {
+			got += fmt.Sprintf("%s %d, ", r.Name, r.Pages)
+		}
+		if got += fmt.Sprintf("others %d", b.Others.Pages); got != c.want || len(b.Teams) != len(b.Names) {
+			t.Errorf("banned %q: %s, %d teams, want %s", c.banned, got, len(b.Teams), c.want)
+		}
+		k, err := a.CreditOf(t.Context(), "bob")
+		if err != nil || k.Withheld != (c.banned == "bob") || k.Withheld != (k.Sum.Pages == 0) {
+			t.Errorf("banned %q: bob has %+v, %v", c.banned, k, err)
+		}
+	}
+}
+
 // Verdicts of many channels at once lose no credit.
 func TestCreditIsAddedUp(t *testing.T) {
 	a, cl, _ := strangers(t)

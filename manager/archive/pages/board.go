@@ -47,7 +47,7 @@ type Week struct {
 type AccountCredit struct {
 	Account string  `json:"account"`
 	Profile Profile `json:"profile"`
-	// Withheld says that a peer of the account is suspended: nothing of it counts until it is pardoned.
+	// Withheld says that the account is banned or a peer of it suspended: nothing of it counts until that is undone.
 	Withheld bool   `json:"withheld,omitempty"`
 	Weeks    []Week `json:"weeks"` // the latest first
 	Sum      Earned `json:"sum"`
@@ -135,7 +135,7 @@ func (p *Pages) free(account uint64, nickname string) error {
 	})
 }
 
-// Board adds up what was credited since the week of a time, of at most n accounts and n teams. Accounts with a suspended peer are left out.
+// Board adds up what was credited since the week of a time, of at most n accounts and n teams. Accounts that are banned, or have a suspended peer, are left out.
 func (p *Pages) Board(ctx context.Context, since time.Time, n int) (out Board, err error) {
 	from := uint32(0)
 	if since.Unix() > 0 {
@@ -145,7 +145,7 @@ func (p *Pages) Board(ctx context.Context, since time.Time, n int) (out Board, e
 	by := map[uint64]*Earned{}
 	teams := map[string]*Earned{}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		withheld, err := withheld(snap, p.ledger)
+		withheld, err := p.withheld(ctx, snap)
 		if err != nil {
 			return err
 		}
