@@ -225,6 +225,34 @@ func TestBannedAccountIsOnNoBoard(t *testing.T) {
 	}
 }
 
+// TestNamesThatReadersTakeForOne has teams that differ in case alone be one, on the board and by rank, and no two accounts have such nicknames: a badge's address has
+// one owner.
+func TestNamesThatReadersTakeForOne(t *testing.T) {
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, true, "alice", "bob", "carol")
+	for i, c := range []struct{ peer, body string }{{"alice", home}, {"bob", home}, {"alice", news}, {"carol", news}} {
+		cl.crawl(t, a, c.peer, channel.Gen(i+1), func(r *runner) []channel.Page { return []channel.Page{r.page("/", c.body, channel.Changed)} })
+		j.deliver(cl, channel.Gen(i+1))
+	}
+	for _, c := range []struct{ account, nickname, team string }{{"alice", "K i", "Sharks"}, {"bob", "Bob", "sHARKS"}, {"carol", "Carol", "ſhark"}} {
+		if err := a.SetProfile(c.account, pages.Profile{Nickname: c.nickname, Team: c.team, Public: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := a.Board(t.Context(), time.Time{}, 10)
+	if err != nil || len(b.Teams) != 2 || b.Teams[0].Name != "Sharks" || b.Teams[0].Pages != 3 {
+		t.Errorf("%+v, %v", b.Teams, err)
+	}
+	if k, err := a.CreditOf(t.Context(), "bob"); err != nil || k.Team.Rank != 1 || k.Team.Teams != 2 || k.Team.Pages != 3 {
+		t.Errorf("%+v, %v", k.Team, err)
+	}
+	for _, name := range []string{"k i", "\u212a  \u0130"} {
+		if err := a.SetProfile("carol", pages.Profile{Nickname: name, Public: true}); !errors.Is(err, pages.ErrProfile) {
+			t.Errorf("%q beside %q: %v", name, "K i", err)
+		}
+	}
+}
+
 // Verdicts of many channels at once lose no credit.
 func TestCreditIsAddedUp(t *testing.T) {
 	a, cl, _ := strangers(t)

@@ -31,7 +31,7 @@ func (p *Pages) CreditOf(ctx context.Context, account string) (out AccountCredit
 		if err != nil {
 			return err
 		}
-		out.Rank, out.Ranked, out.Team = r.places[number], len(r.places), r.teams[out.Profile.Team]
+		out.Rank, out.Ranked, out.Team = r.places[number], len(r.places), r.teams[NameKey(out.Profile.Team)]
 		return creditOf(ctx, snap, number, func(week uint32, e Earned) {
 			if n := len(out.Weeks); n == 0 || out.Weeks[n-1].Name != weekName(week) {
 				out.Weeks = append(out.Weeks, Week{Name: weekName(week), Monday: monday(week)})
@@ -56,8 +56,8 @@ func (p *Pages) Holder(account string) uint64 { return p.ledger.DelivererNumber(
 // ranking is who has how much, ever.
 type ranking struct {
 	at     time.Time
-	places map[uint64]int // of accounts
-	teams  map[string]TeamPlace
+	places map[uint64]int       // of accounts
+	teams  map[string]TeamPlace // by NameKey
 }
 
 // rankedFor is how long a ranking is told again: it goes through all credits.
@@ -84,7 +84,7 @@ func (p *Pages) ranked(ctx context.Context, snap ledger.Snapshot, withheld map[u
 		return nil, err
 	}
 	r := &ranking{at: now, places: make(map[uint64]int, len(by)), teams: map[string]TeamPlace{}}
-	accounts, teams := make([]row[uint64], 0, len(by)), map[string]*Earned{}
+	accounts, all := make([]row[uint64], 0, len(by)), teams{}
 	for number, e := range by {
 		accounts = append(accounts, row[uint64]{number, *e})
 		f, err := profile(snap, number)
@@ -92,16 +92,13 @@ func (p *Pages) ranked(ctx context.Context, snap ledger.Snapshot, withheld map[u
 			return nil, err
 		}
 		if f.Public && f.Team != "" {
-			if teams[f.Team] == nil {
-				teams[f.Team] = &Earned{}
-			}
-			teams[f.Team].add(*e)
+			all.add(f.Team, *e)
 		}
 	}
 	rank(accounts, func(of uint64, _ Earned, place int) { r.places[of] = place })
-	sums := make([]row[string], 0, len(teams))
-	for name, e := range teams {
-		sums = append(sums, row[string]{name, *e})
+	sums := make([]row[string], 0, len(all))
+	for key, t := range all {
+		sums = append(sums, row[string]{key, t.Earned})
 	}
 	rank(sums, func(of string, e Earned, place int) { r.teams[of] = TeamPlace{e, place, len(sums)} })
 	p.lastRanking = r
