@@ -209,7 +209,7 @@ func (st *station) openManager(ctx context.Context) (err error) {
 		mc.ArchiveFor = st.archiveFor
 	}
 	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, st.room
-	mc.Bar = (&membersDesk{st: st}).Ban
+	mc.Bar = st.sentence
 	if mc.Arbiter, err = cfg.arbiter.open(cfg.data, mc.Contact); err != nil {
 		return err
 	}
