@@ -49,11 +49,9 @@ func (au *auditor) judge(ctx context.Context, by overlay.ID, id channel.ID, gen 
 	}
 	origin := d.Host
 	records := make([]archive.Judged, len(d.Pages))
-	td := trust.Delivery{Peer: d.Deliverer, Channel: id, Domain: domainOf(origin), At: d.Claimed, Pages: make([]trust.Seen, len(d.Pages)), Quiet: d.Quiet}
-	for i := range d.Pages {
-		p := &d.Pages[i]
-		records[i] = archive.Judged{Hash: p.Hash, Page: p.Record, Was: p.Record}
-		td.Pages[i] = trust.Seen{URL: p.Hash, Page: &records[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified}
+	td := trust.Delivery{Peer: d.Deliverer, Channel: id, Domain: domainOf(origin), At: d.Claimed, Quiet: d.Quiet}
+	if td.Pages, err = seen(ctx, au, &d, records); err != nil {
+		return err
 	}
 	err = au.do(ctx, func(now time.Time) {
 		au.meet(by) // it may have been forgotten since
