@@ -231,7 +231,8 @@ func (au *auditor) reported(before string, e *archive.Entry, pages int) {
 	if au.cfg.Unjudged {
 		return
 	}
-	au.errands.allow(pages)
+	of, _ := au.trust.Peer(n)
+	au.errands.allow(pages, of.Standing == trust.Newcomer)
 	au.unread = append(au.unread, unread{before: before})
 	u, by, id, gen := au.read+len(au.unread)-1, overlay.ID(e.Peer), e.Channel, e.Event.Gen
 	if !au.clerks.add(id, func(ctx context.Context) {

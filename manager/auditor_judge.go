@@ -201,9 +201,10 @@ func (au *auditor) audit(now time.Time, origin string, pages []wanted, separate 
 	if separate {
 		most = 1
 	}
+	of, _ := au.trust.Peer(pages[0].c.Accused)
 	for len(pages) > 0 {
 		n := min(most, len(pages))
-		e := &errand{host: origin, pages: pages[:n:n], apart: []trust.Peer{pages[0].c.Accused}, until: now.Add(au.trust.Config().WithinAudit)}
+		e := &errand{host: origin, fresh: of.Standing == trust.Newcomer, pages: pages[:n:n], apart: []trust.Peer{pages[0].c.Accused}, until: now.Add(au.trust.Config().WithinAudit)}
 		if au.hasChecker(e.apart[0]) {
 			au.errands.ask(e)
 		} else {
