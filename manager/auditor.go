@@ -155,12 +155,19 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	au.cursor = au.keep.cursor
+	var known []archive.Deliverer
+	if first {
+		if known, err = au.cfg.Archive.Deliverers(ctx, ""); err != nil {
+			return fmt.Errorf("read who has delivered: %w", err)
+		}
+		// Another manager may have begun since the rules were read, and newcomers have delivered to it. If none has by now, they are none of the known.
+		if _, first, _, err = au.rules(ctx); err != nil {
+			return err
+		}
+		au.first = first
+	}
 	if !first { // one more manager of a network: what the others know of its peers comes with their hosts
 		return au.save(ctx, now)
-	}
-	known, err := au.cfg.Archive.Deliverers(ctx, "")
-	if err != nil {
-		return fmt.Errorf("read who has delivered: %w", err)
 	}
 	for _, d := range known {
 		n := trust.Peer(d.Number)
