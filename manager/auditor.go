@@ -28,14 +28,15 @@ type Arbiter interface {
 // state in the database. The loop owns it. What it reads of the archive, and writes there, its clerks do beside the loop.
 type auditor struct {
 	*core
-	keep    *keeper
-	errands *errands
-	clerks  *clerks
-	visits  visits // for the arbiter
-	sights  sights
-	courts  map[uint64]bool // cases that are on their way to a ruling
-	trust   *trust.Machine
-	hosts   map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
+	keep      *keeper
+	errands   *errands
+	clerks    *clerks
+	visits    visits // for the arbiter
+	sights    sights
+	sentences sentences
+	courts    map[uint64]bool // cases that are on their way to a ruling
+	trust     *trust.Machine
+	hosts     map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
 	circle
 	roll    roll
 	unread  []unread   // deliveries of the feed that are not judged yet, the oldest first
@@ -101,6 +102,7 @@ const (
 func newAuditor(c *core, keep *keeper, er *errands) *auditor {
 	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, courts: map[uint64]bool{}, circle: newCircle(), roll: newRoll(), clerks: newClerks(),
 		visits: visits{granted: make(chan *visit, 1)}}
+	au.sentences.au = au
 	er.answers, er.gaveUp = au.answered, au.unanswered
 	return au
 }
@@ -147,7 +149,7 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 	}
 	au.arbiter = au.number(arbiterName)
 	au.trust.JoinArbiter(au.arbiter)
-	if err := au.agree(ctx); err != nil {
+	if err := errors.Join(au.agree(ctx, now), au.sentences.restore(ctx, now)); err != nil {
 		return err
 	}
 	if !fresh {

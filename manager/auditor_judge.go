@@ -132,11 +132,11 @@ func (au *auditor) follow(now time.Time, acts []trust.Act, d delivered) {
 				au.fileStill(a, &d)
 			}
 		case trust.Suspend:
-			au.suspended(a)
+			au.suspended(now, a)
 		case trust.Withdraw:
-			au.withdraw(a.Peer, au.cfg.Archive.Suspend)
+			au.withdraw(now, a.Peer, true)
 		case trust.Restore:
-			au.withdraw(a.Peer, au.cfg.Archive.Pardon)
+			au.withdraw(now, a.Peer, false)
 		}
 	}
 	au.audit(now, d.origin, asked, separate)

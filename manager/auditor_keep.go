@@ -71,7 +71,7 @@ func (au *auditor) keepRules(ctx context.Context, c trust.Config) error {
 // agree has the Machine and the archive agree on who is suspended. Whom the Machine has suspended, the archive suspends again: one whose database was made anew knows
 // of nobody. Whom the archive alone has suspended, the Machine takes for suspended, so that an operator can decide about it: its state was not written before a kill, is
 // that of an older backup, or that of a manager among several.
-func (au *auditor) agree(ctx context.Context) error {
+func (au *auditor) agree(ctx context.Context, now time.Time) error {
 	held, err := au.cfg.Archive.Suspensions(ctx)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (au *auditor) agree(ctx context.Context) error {
 			if err := au.cfg.Archive.Pardon(ctx, n); err != nil {
 				return err
 			}
-			au.bar(n, false)
+			au.bar(now, n, false)
 			continue
 		case !known:
 			if err := au.joinAgain(ctx, au.trust, n); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"shoal/manager/archive"
 	"shoal/manager/trust"
@@ -13,12 +14,21 @@ import (
 // docket is an evidence room with one case, which a peer has lost.
 type docket struct {
 	Evidence
-	lost trust.Peer
-	said string
+	lost     trust.Peer
+	said     string
+	pardoned trust.Peer
 }
 
-func (d *docket) List(context.Context, trust.Peer) ([]archive.EvidenceCase, error) {
-	return []archive.EvidenceCase{{Number: 9, Loser: d.lost, Score: 19}}, nil
+func (d *docket) Held(_ context.Context, of trust.Peer) (held []archive.EvidenceCase, more int, err error) {
+	if of == d.lost && of != d.pardoned {
+		held = append(held, archive.EvidenceCase{Number: 9, Loser: d.lost, Score: 19})
+	}
+	return held, 0, nil
+}
+
+func (d *docket) Pardon(_ context.Context, peer trust.Peer, _ time.Time) error {
+	d.pardoned = peer
+	return nil
 }
 
 func (d *docket) Object(_ context.Context, _ uint64, by trust.Peer, text string) error {
