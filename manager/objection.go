@@ -31,6 +31,15 @@ func (au *auditor) OwnTrust(ctx context.Context, peer string) (own OwnTrust, err
 	if err != nil {
 		return own, err
 	}
+	if !known { // who never claimed a task has no case: strangers may ask, and all cases are looked at for an answer
+		rows, err := au.cfg.Archive.Deliverers(ctx, archive.DelivererName(uint64(n)))
+		if err != nil {
+			return own, err
+		}
+		if !slices.ContainsFunc(rows, func(d archive.Deliverer) bool { return d.Peer != "" }) {
+			return own, fmt.Errorf("%w: no peer %q has had a task", ErrAsk, peer)
+		}
+	}
 	if own.Held, own.More, err = au.cfg.Evidence.Held(ctx, n); err != nil {
 		return own, err
 	}
