@@ -28,14 +28,15 @@ type Arbiter interface {
 // state in the database. The loop owns it. What it reads of the archive, and writes there, its clerks do beside the loop.
 type auditor struct {
 	*core
-	keep    *keeper
-	errands *errands
-	clerks  *clerks
-	visits  visits // for the arbiter
-	sights  sights
-	courts  map[uint64]bool // cases that are on their way to a ruling
-	trust   *trust.Machine
-	hosts   map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
+	keep      *keeper
+	errands   *errands
+	clerks    *clerks
+	visits    visits // for the arbiter
+	sights    sights
+	sentences sentences
+	courts    map[uint64]bool // cases that are on their way to a ruling
+	trust     *trust.Machine
+	hosts     map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
 	circle
 	roll    roll
 	unread  []unread   // deliveries of the feed that are not judged yet, the oldest first
@@ -101,6 +102,7 @@ const (
 func newAuditor(c *core, keep *keeper, er *errands) *auditor {
 	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, courts: map[uint64]bool{}, circle: newCircle(), roll: newRoll(), clerks: newClerks(),
 		visits: visits{granted: make(chan *visit, 1)}}
+	au.sentences.au = au
 	er.answers, er.gaveUp = au.answered, au.unanswered
 	return au
 }
@@ -147,7 +149,7 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 	}
 	au.arbiter = au.number(arbiterName)
 	au.trust.JoinArbiter(au.arbiter)
-	if err := au.agree(ctx); err != nil {
+	if err := errors.Join(au.agree(ctx, now), au.sentences.restore(ctx, now)); err != nil {
 		return err
 	}
 	if !fresh {
@@ -155,12 +157,19 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	au.cursor = au.keep.cursor
+	var known []archive.Deliverer
+	if first {
+		if known, err = au.cfg.Archive.Deliverers(ctx, ""); err != nil {
+			return fmt.Errorf("read who has delivered: %w", err)
+		}
+		// Another manager may have begun since the rules were read, and newcomers have delivered to it. If none has by now, they are none of the known.
+		if _, first, _, err = au.rules(ctx); err != nil {
+			return err
+		}
+		au.first = first
+	}
 	if !first { // one more manager of a network: what the others know of its peers comes with their hosts
 		return au.save(ctx, now)
-	}
-	known, err := au.cfg.Archive.Deliverers(ctx, "")
-	if err != nil {
-		return fmt.Errorf("read who has delivered: %w", err)
 	}
 	for _, d := range known {
 		n := trust.Peer(d.Number)
@@ -231,7 +240,8 @@ func (au *auditor) reported(before string, e *archive.Entry, pages int) {
 	if au.cfg.Unjudged {
 		return
 	}
-	au.errands.allow(pages)
+	of, _ := au.trust.Peer(n)
+	au.errands.allow(pages, of.Standing == trust.Newcomer)
 	au.unread = append(au.unread, unread{before: before})
 	u, by, id, gen := au.read+len(au.unread)-1, overlay.ID(e.Peer), e.Channel, e.Event.Gen
 	if !au.clerks.add(id, func(ctx context.Context) {

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -65,36 +64,24 @@ func (au *auditor) lookBack(a *trust.Act) {
 }
 
 // suspended stops a peer's tasks, and those of its account, which MayTake names no more: what it has claimed is handed out again.
-func (au *auditor) suspended(a *trust.Act) {
+func (au *auditor) suspended(now time.Time, a *trust.Act) {
 	au.counts.Suspended++
 	if err := au.keepPeer(a.Peer); err != nil {
 		au.log.Error("a suspension is not kept", "err", err)
 	}
 	au.log.Warn("a peer is suspended for what it delivered", "peer", au.nameOf(a.Peer), "number", archive.DelivererName(uint64(a.Peer)), "score", a.Score)
-	au.bar(a.Peer, true)
+	au.bar(now, a.Peer, true)
 }
 
 // bar ends the membership of a peer and of its account, or gives it back, beside the loop. The account stays barred while another peer of it is, here or, as one of
 // others, at another manager.
-func (au *auditor) bar(n trust.Peer, barred bool, others ...trust.Peer) {
-	if au.cfg.Bar == nil {
-		return
+func (au *auditor) bar(now time.Time, n trust.Peer, barred bool, others ...trust.Peer) {
+	if au.cfg.Bar != nil {
+		au.sentences.pass(now, sentence{Peer: n, Barred: barred, Others: others})
 	}
-	i, _ := au.trust.Peer(n)
-	p := au.peerTrust(i)
-	alone := !barred && len(au.trust.Convicted(i.Account))+len(others) > 0
-	au.clerk(0, "whether a peer is a member is not changed", func(ctx context.Context) error {
-		failed := au.identify(ctx, &p)
-		for _, name := range []string{p.ID, p.Account} {
-			if name != "" && (name == p.ID || !alone) {
-				failed = errors.Join(failed, au.cfg.Bar(name, barred))
-			}
-		}
-		return failed
-	})
 }
 
 // withdraw has the archive withdraw what a peer alone has seen, or give it back.
-func (au *auditor) withdraw(n trust.Peer, do func(context.Context, trust.Peer) error) {
-	au.clerk(0, "what a peer delivered is not withdrawn, or not given back", func(ctx context.Context) error { return do(ctx, n) })
+func (au *auditor) withdraw(now time.Time, n trust.Peer, barred bool) {
+	au.sentences.pass(now, sentence{Peer: n, Pages: true, Barred: barred})
 }

@@ -51,7 +51,7 @@ func judging(t *testing.T) (*auditor, *prison, *drawer) {
 	t.Helper()
 	p, d := &prison{}, &drawer{states: map[string][]byte{}}
 	swarm := &passers{view: overlay.ViewOf(time.Now(), nil)}
-	c := &core{inbox: newInbox(time.Now), cfg: Config{Swarm: swarm, Archive: p, Store: d, Bar: func(string, bool) error { return nil }}, log: slog.New(slog.DiscardHandler)}
+	c := &core{inbox: newInbox(time.Now), cfg: Config{Swarm: swarm, Archive: p, Evidence: &docket{}, Store: d, Bar: func(string, bool) error { return nil }}, log: slog.New(slog.DiscardHandler)}
 	c.inbox.after = func(time.Time) {}
 	au := newAuditor(c, nil, &errands{core: c})
 	rules := trust.Default()
@@ -98,7 +98,7 @@ func TestSuspendedInTheArchiveAlone(t *testing.T) {
 	}
 	au.trust.Pardon(n["pardoned"])
 	a.rows = []archive.Deliverer{{Number: uint64(n["unheard"]), Peer: "unheard", Account: "its account"}}
-	if err := au.agree(t.Context()); err != nil {
+	if err := au.agree(t.Context(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]trust.Standing{"lost": trust.Suspended, "unheard": trust.Suspended, "rebuilt": trust.Suspended, "pardoned": trust.Established, "leaving": trust.Established} {

@@ -186,7 +186,7 @@ func (au *auditor) left(now time.Time, v *visit) {
 
 // arbiterChecks has the arbiter make an audit that no peer can make, as where all peers are newcomers, if it is not busy. Called on the loop.
 func (au *auditor) arbiterChecks(now time.Time, e *errand) {
-	if au.cfg.Arbiter == nil || len(au.visits.waits)+len(e.pages) > maxDisputes/2 || !au.errands.spend(len(e.pages)) {
+	if au.cfg.Arbiter == nil || len(au.visits.waits)+len(e.pages) > maxDisputes/2 || !au.errands.spend(len(e.pages), e.fresh) {
 		return
 	}
 	for _, w := range e.pages {

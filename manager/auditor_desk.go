@@ -27,6 +27,8 @@ type TrustInfo struct {
 	// Doubts are those of both, as far as mostDoubts go: those first that stay on watch longest.
 	Doubts []trust.Doubt
 	Blind  []Blind // from where the arbiter sees nothing
+	// Undone are decisions about peers that could not be carried out yet.
+	Undone []Undone
 	// Silent are the machines of managers that did not answer when they were asked for their part.
 	Silent []string
 }
@@ -41,6 +43,10 @@ type PeerTrust struct {
 	Account string `json:"account_name"` // empty: it is in none with others, or not known; managers tell each other Info.Account beside it
 	// Others are the suspended and banned peers of its account, for whose sake it gets no tasks. Only what is told of one peer has them.
 	Others []trust.Peer
+	// Undone is what was decided about it and could not be carried out yet; likewise.
+	Undone []Undone
+	// MoreCases are those of it that are not listed. Only Evidence tells them.
+	MoreCases int
 }
 
 // TrustChoice is what an operator sets of the rules; nil: as it is.
@@ -91,6 +97,7 @@ func (au *auditor) info(now time.Time) TrustInfo {
 		}
 	}
 	i.Blind = au.sights.blind()
+	i.Undone = au.sentences.undone(0)
 	i.InDoubt = len(i.Doubts)
 	i.Doubts = i.Doubts[:min(len(i.Doubts), mostDoubts)]
 	return i
@@ -212,7 +219,7 @@ func (au *auditor) Evidence(ctx context.Context, name string) (p PeerTrust, case
 	if err := au.identify(ctx, &p); err != nil {
 		return p, nil, err
 	}
-	cases, err = au.cfg.Evidence.List(ctx, p.Peer)
+	cases, p.MoreCases, err = au.cfg.Evidence.List(ctx, p.Peer)
 	return p, cases, err
 }
 
@@ -245,17 +252,18 @@ func (au *auditor) one(n trust.Peer) PeerTrust {
 	i, _ := au.trust.Peer(n)
 	p := au.peerTrust(i)
 	p.Others = slices.DeleteFunc(au.trust.Convicted(i.Account), func(o trust.Peer) bool { return o == n })
+	p.Undone = au.sentences.undone(n)
 	return p
 }
 
 // Uphold makes a suspension final.
 func (au *auditor) Uphold(ctx context.Context, name string) (PeerTrust, error) {
-	return au.decide(ctx, name, func(_ time.Time, n trust.Peer) error {
+	return au.decide(ctx, name, func(now time.Time, n trust.Peer) error {
 		if !au.trust.Uphold(n) {
 			return fmt.Errorf("%w: %s is not suspended, or is banned already: see shoal peer evidence %s", ErrAsk, name, name)
 		}
 		err := au.keepPeer(n)
-		au.bar(n, true) // it may have been admitted again meanwhile
+		au.bar(now, n, true) // it may have been admitted again meanwhile
 		return err
 	})
 }
@@ -270,7 +278,7 @@ func (au *auditor) Pardon(ctx context.Context, name string, others ...trust.Peer
 		}
 		err := au.keepPeer(n)
 		au.follow(now, acts, delivered{})
-		au.bar(n, false, others...)
+		au.bar(now, n, false, others...)
 		return err
 	})
 }

@@ -49,11 +49,9 @@ func (au *auditor) judge(ctx context.Context, by overlay.ID, id channel.ID, gen 
 	}
 	origin := d.Host
 	records := make([]archive.Judged, len(d.Pages))
-	td := trust.Delivery{Peer: d.Deliverer, Channel: id, Domain: domainOf(origin), At: d.Claimed, Pages: make([]trust.Seen, len(d.Pages)), Quiet: d.Quiet}
-	for i := range d.Pages {
-		p := &d.Pages[i]
-		records[i] = archive.Judged{Hash: p.Hash, Page: p.Record, Was: p.Record}
-		td.Pages[i] = trust.Seen{URL: p.Hash, Page: &records[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified}
+	td := trust.Delivery{Peer: d.Deliverer, Channel: id, Domain: domainOf(origin), At: d.Claimed, Quiet: d.Quiet}
+	if td.Pages, err = seen(ctx, au, &d, records); err != nil {
+		return err
 	}
 	err = au.do(ctx, func(now time.Time) {
 		au.meet(by) // it may have been forgotten since
@@ -134,11 +132,11 @@ func (au *auditor) follow(now time.Time, acts []trust.Act, d delivered) {
 				au.fileStill(a, &d)
 			}
 		case trust.Suspend:
-			au.suspended(a)
+			au.suspended(now, a)
 		case trust.Withdraw:
-			au.withdraw(a.Peer, au.cfg.Archive.Suspend)
+			au.withdraw(now, a.Peer, true)
 		case trust.Restore:
-			au.withdraw(a.Peer, au.cfg.Archive.Pardon)
+			au.withdraw(now, a.Peer, false)
 		}
 	}
 	au.audit(now, d.origin, asked, separate)
@@ -203,9 +201,10 @@ func (au *auditor) audit(now time.Time, origin string, pages []wanted, separate 
 	if separate {
 		most = 1
 	}
+	of, _ := au.trust.Peer(pages[0].c.Accused)
 	for len(pages) > 0 {
 		n := min(most, len(pages))
-		e := &errand{host: origin, pages: pages[:n:n], apart: []trust.Peer{pages[0].c.Accused}, until: now.Add(au.trust.Config().WithinAudit)}
+		e := &errand{host: origin, fresh: of.Standing == trust.Newcomer, pages: pages[:n:n], apart: []trust.Peer{pages[0].c.Accused}, until: now.Add(au.trust.Config().WithinAudit)}
 		if au.hasChecker(e.apart[0]) {
 			au.errands.ask(e)
 		} else {

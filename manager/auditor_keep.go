@@ -42,7 +42,7 @@ func (au *auditor) rules(ctx context.Context) (c trust.Config, first, fresh bool
 			if err != nil {
 				return c, false, false, fmt.Errorf("read up to where the feed was judged: %w", err)
 			}
-			first = len(all) == 0
+			first = first && len(all) == 0 // the first one keeps the rules before it runs, and its cursor once it has judged something
 		} else {
 			first = false
 		}
@@ -71,7 +71,7 @@ func (au *auditor) keepRules(ctx context.Context, c trust.Config) error {
 // agree has the Machine and the archive agree on who is suspended. Whom the Machine has suspended, the archive suspends again: one whose database was made anew knows
 // of nobody. Whom the archive alone has suspended, the Machine takes for suspended, so that an operator can decide about it: its state was not written before a kill, is
 // that of an older backup, or that of a manager among several.
-func (au *auditor) agree(ctx context.Context) error {
+func (au *auditor) agree(ctx context.Context, now time.Time) error {
 	held, err := au.cfg.Archive.Suspensions(ctx)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (au *auditor) agree(ctx context.Context) error {
 			if err := au.cfg.Archive.Pardon(ctx, n); err != nil {
 				return err
 			}
-			au.bar(n, false)
+			au.bar(now, n, false)
 			continue
 		case !known:
 			if err := au.joinAgain(ctx, au.trust, n); err != nil {
@@ -157,13 +157,6 @@ func (au *auditor) collect(now time.Time) (k kept, err error) {
 		au.worked = now
 	}
 	put := func(name string, state []byte) { k.names, k.states = append(k.names, name), append(k.states, state) }
-	if au.first {
-		b, err := json.Marshal(au.trust.Config())
-		if err != nil {
-			return k, err
-		}
-		put(stateTrust, b)
-	}
 	k.shards = slices.Concat(au.unsaved, au.trust.Changed())
 	au.unsaved = nil
 	for _, s := range k.shards {
@@ -180,6 +173,13 @@ func (au *auditor) collect(now time.Time) (k kept, err error) {
 	if !bytes.Equal(errands, au.keptErrands) {
 		au.keptErrands = errands
 		put(stateErrands, errands)
+	}
+	if au.first { // after the shards: a manager that is killed in between vouches again
+		b, err := json.Marshal(au.trust.Config())
+		if err != nil {
+			return k, err
+		}
+		put(stateTrust, b)
 	}
 	k.at = au.keep.cursor
 	if len(au.unread) > 0 {

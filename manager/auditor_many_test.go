@@ -65,7 +65,7 @@ func TestManyIdentities(t *testing.T) {
 		bars = append(bars, fmt.Sprint(name, " ", barred))
 		return nil
 	}
-	au := newAuditor(&core{cfg: Config{Swarm: swarm, Archive: reg, Bar: bar}, log: slog.New(slog.DiscardHandler)}, nil, &errands{})
+	au := newAuditor(&core{inbox: newInbox(time.Now), cfg: Config{Swarm: swarm, Archive: reg, Store: &drawer{states: map[string][]byte{}}, Bar: bar}, log: slog.New(slog.DiscardHandler)}, nil, &errands{})
 	rules := trust.Default()
 	rules.Enforce = true
 	var err error
@@ -110,7 +110,7 @@ func TestManyIdentities(t *testing.T) {
 		if !barred && au.trust.Pardon(au.number(name)) == nil {
 			t.Errorf("%s cannot be pardoned", name)
 		}
-		au.bar(au.number(name), barred)
+		au.bar(time.Now(), au.number(name), barred)
 		for job := au.clerks.next(0); job != nil; job = au.clerks.next(0) {
 			job(t.Context())
 		}
@@ -131,7 +131,7 @@ func TestManyIdentities(t *testing.T) {
 		}
 	}
 	bars = nil
-	au.bar(au.number("liar"), false, 99) // which another manager has suspended
+	au.bar(time.Now(), au.number("liar"), false, 99) // which another manager has suspended
 	for job := au.clerks.next(0); job != nil; job = au.clerks.next(0) {
 		job(t.Context())
 	}

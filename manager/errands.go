@@ -18,6 +18,7 @@ type errand struct {
 	apart   []trust.Peer // from whom the peer that takes it must be apart
 	dispute *dispute     // that wants it; nil: it is an audit
 	turn    int          // which of the dispute's checkers it is
+	fresh   bool         // it is for what a newcomer delivered
 	until   time.Time    // when it is of no use any more
 	retry   time.Time    // before which it is not offered again
 	refused int          // how often no peer took it
@@ -33,6 +34,7 @@ type errands struct {
 	places  [errandPlaces]errandPlace
 	waits   []*errand // for a place, or to be offered again
 	budget  float64   // pages that may be asked for now
+	kept    float64   // of these, for what others than newcomers delivered
 	counts  ErrandCounts
 	answers func(now time.Time, e *errand, id channel.ID, gen channel.Gen, peer string)
 	gaveUp  func(now time.Time, e *errand)
@@ -89,9 +91,21 @@ func (er *errands) hostOf(id channel.ID) string {
 	return er.at(s).errand.host
 }
 
-// allow raises what may be asked for by what was delivered.
-func (er *errands) allow(pages int) {
-	er.budget = min(er.budget+errandShare*float64(pages), errandBurst)
+// allow raises what may be asked for by what was delivered. Half of what others than newcomers deliver is kept for that: of a newcomer's task so many pages are to be
+// looked at that new identities by the dozen would leave nothing for those behind whom a liar hides.
+func (er *errands) allow(pages int, fresh bool) {
+	more := errandShare * float64(pages)
+	if er.budget = min(er.budget+more, errandBurst); !fresh {
+		er.kept = min(er.kept+more/2, errandBurst/2)
+	}
+}
+
+// left is what may be asked for now.
+func (er *errands) left(fresh bool) float64 {
+	if fresh {
+		return er.budget - er.kept
+	}
+	return er.budget
 }
 
 // ask has an errand run, unless there are too many. It reports whether it will be.
@@ -101,11 +115,11 @@ func (er *errands) ask(e *errand) bool {
 		return false
 	}
 	if e.dispute == nil { // disputes are few where nobody lies
-		if n := int(er.budget); n > 0 && n < len(e.pages) { // some of them: else newcomers, of whose tasks many pages are asked for, would hardly be checked
+		if n := int(er.left(e.fresh)); n > 0 && n < len(e.pages) { // some of them: else newcomers, of whose tasks many pages are asked for, would hardly be checked
 			er.counts.Dropped += int64(len(e.pages) - n)
 			e.pages = e.pages[:n]
 		}
-		if !er.spend(len(e.pages)) {
+		if !er.spend(len(e.pages), e.fresh) {
 			return false
 		}
 	}
@@ -114,12 +128,14 @@ func (er *errands) ask(e *errand) bool {
 }
 
 // spend takes pages off what may be asked for, if there is as much left.
-func (er *errands) spend(n int) bool {
-	if er.budget < float64(n) {
+func (er *errands) spend(n int, fresh bool) bool {
+	if er.left(fresh) < float64(n) {
 		er.counts.Dropped += int64(n)
 		return false
 	}
-	er.budget -= float64(n)
+	if er.budget -= float64(n); !fresh {
+		er.kept = max(er.kept-float64(n), 0)
+	}
 	er.counts.Asked += int64(n)
 	return true
 }

@@ -21,6 +21,24 @@ func TestErrandWithinTheBudget(t *testing.T) {
 	}
 }
 
+// TestNewcomersLeaveChecksForOthers has newcomers ask for all checks that they may have: half of what others' deliveries allow is left for those, and all of what newcomers'
+// own do where there is nobody else.
+func TestNewcomersLeaveChecksForOthers(t *testing.T) {
+	ask := func(er *errands, fresh bool) (pages int) {
+		for er.ask(&errand{fresh: fresh, pages: make([]wanted, 5)}) {
+			pages += 5
+		}
+		return pages
+	}
+	er := &errands{}
+	if er.allow(4000, false); ask(er, true) != 50 || ask(er, false) != 50 {
+		t.Errorf("left: %v, of that for others than newcomers %v", er.budget, er.kept)
+	}
+	if er.allow(4000, true); ask(er, true) != 100 {
+		t.Errorf("left in a network of newcomers: %v", er.budget)
+	}
+}
+
 // TestAWholeCrawlOutlivesAnAudit has an audit take a generation of a channel whose whole crawl waits for room: the crawl is still to begin, so a restart orders it anew.
 func TestAWholeCrawlOutlivesAnAudit(t *testing.T) {
 	w := wholes{of: map[channel.ID]wholeCrawl{}}

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"time"
 
 	"shoal/channel"
 	"shoal/manager/archive"
@@ -45,7 +46,10 @@ type Evidence interface {
 	Object(ctx context.Context, number uint64, by trust.Peer, text string) error
 	Objectors(ctx context.Context) (map[trust.Peer]int, error)
 	Close(ctx context.Context, number uint64) error
-	List(ctx context.Context, peer trust.Peer) ([]archive.EvidenceCase, error)
+	// List lists the cases that name a peer, Held those that are held against it; more is how many there are beside those.
+	List(ctx context.Context, peer trust.Peer) (cases []archive.EvidenceCase, more int, err error)
+	Held(ctx context.Context, peer trust.Peer) (cases []archive.EvidenceCase, more int, err error)
+	Pardon(ctx context.Context, peer trust.Peer, at time.Time) error
 	Unclosed(ctx context.Context) ([]uint64, error)
 	Read(ctx context.Context, number uint64) (archive.EvidenceCase, error)
 }

@@ -93,6 +93,7 @@ func (m *Manager) round(ctx context.Context, now time.Time) {
 	}
 	m.keepWholes(ctx, now)
 	m.auditor.grant()
+	m.auditor.sentences.tick(now)
 	m.auditor.keepUp(ctx, now)
 	m.publish(now)
 }

@@ -57,6 +57,7 @@ var figures = []metric{
 	figure(prometheus.CounterValue, "trust_charges_total", "Charges against peers.", func(o *Overview) float64 { return float64(o.Trust.Counts.Charges) }),
 	figure(prometheus.CounterValue, "trust_suspensions_total", "Peers that were suspended.", func(o *Overview) float64 { return float64(o.Trust.Counts.Suspended) }),
 	figure(prometheus.CounterValue, "trust_shadow_suspensions_total", "Charges in shadow after which a peer would have been suspended.", func(o *Overview) float64 { return float64(o.Trust.Counts.WouldSuspend) }),
+	figure(prometheus.GaugeValue, "trust_decisions_failing", "Parts of suspensions and pardons that could not be carried out, and are tried again.", func(o *Overview) float64 { return float64(len(o.Trust.Undone)) }),
 	figure(prometheus.GaugeValue, "trust_suspects", "Peers that are suspects by their scores.", func(o *Overview) float64 { return float64(o.Trust.Suspects) }),
 	figure(prometheus.GaugeValue, "trust_channels_watched", "Channels on watch, as peers lost cases there.", func(o *Overview) float64 { return float64(o.Trust.Watched) }),
 	figure(prometheus.GaugeValue, "trust_channels_to_be_seen", "Channels whose next crawls are for other peers, to see pages that are held.", func(o *Overview) float64 { return float64(o.Trust.Seen) }),

@@ -163,3 +163,21 @@ func TestHeldPagesAreSeenByOthers(t *testing.T) {
 		t.Errorf("an operator is told of %d channels to be seen still, %+v", i.Seen, i.Doubts)
 	}
 }
+
+// TestChecksGoAnywhere: who checks is drawn from all that may. The peers near a host may all be of a gang that is after it, and would vouch for each other.
+func TestChecksGoAnywhere(t *testing.T) {
+	m := crawled(t, 1, "fixed")
+	au := m.auditor
+	for _, id := range []overlay.ID{"accused", "checker"} {
+		au.trust.Vouch(au.meet(id))
+	}
+	m.errands.places[0].errand = &errand{host: "http://a.example", apart: []trust.Peer{au.meet("accused")}}
+	var ask overlay.Ask
+	if m.near.suit(time.Unix(1e9, 0), errandSlot, &ask); !ask.Anywhere || ask.May("accused") || !ask.May("checker") {
+		t.Errorf("a check goes anywhere: %v, to the accused: %v, to a checker: %v", ask.Anywhere, ask.May("accused"), ask.May("checker"))
+	}
+	ask = overlay.Ask{}
+	if m.near.suit(time.Unix(1e9, 0), 0, &ask); ask.Anywhere {
+		t.Error("a crawl goes anywhere")
+	}
+}

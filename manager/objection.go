@@ -15,7 +15,8 @@ type OwnTrust struct {
 	trust.Info
 	Enforced  bool
 	SuspendAt float64
-	Held      []archive.EvidenceCase // that it has lost, those opened last first, without what was fetched
+	Held      []archive.EvidenceCase // that are held against it, those opened last first, without what was fetched
+	More      int                    // that are not among them
 }
 
 // OwnTrust tells what a peer may know of itself: how far it is believed, and what is held against it. ErrAsk: it has had no task. Of several managers it may be another
@@ -30,14 +31,17 @@ func (au *auditor) OwnTrust(ctx context.Context, peer string) (own OwnTrust, err
 	if err != nil {
 		return own, err
 	}
-	cases, err := au.cfg.Evidence.List(ctx, n)
-	if err != nil {
-		return own, err
-	}
-	for _, c := range cases {
-		if c.Loser == n {
-			own.Held = append(own.Held, c)
+	if !known { // who never claimed a task has no case: strangers may ask, and all cases are looked at for an answer
+		rows, err := au.cfg.Archive.Deliverers(ctx, archive.DelivererName(uint64(n)))
+		if err != nil {
+			return own, err
 		}
+		if !slices.ContainsFunc(rows, func(d archive.Deliverer) bool { return d.Peer != "" }) {
+			return own, fmt.Errorf("%w: no peer %q has had a task", ErrAsk, peer)
+		}
+	}
+	if own.Held, own.More, err = au.cfg.Evidence.Held(ctx, n); err != nil {
+		return own, err
 	}
 	elsewhere := false
 	if au.tenancy != nil && own.Standing < trust.Suspended {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"shoal/manager/archive"
 	"shoal/manager/trust"
@@ -13,12 +14,22 @@ import (
 // docket is an evidence room with one case, which a peer has lost.
 type docket struct {
 	Evidence
-	lost trust.Peer
-	said string
+	lost     trust.Peer
+	said     string
+	pardoned trust.Peer
+	looked   int // how often all cases were looked at
 }
 
-func (d *docket) List(context.Context, trust.Peer) ([]archive.EvidenceCase, error) {
-	return []archive.EvidenceCase{{Number: 9, Loser: d.lost, Score: 19}}, nil
+func (d *docket) Held(_ context.Context, of trust.Peer) (held []archive.EvidenceCase, more int, err error) {
+	if d.looked++; of == d.lost && of != d.pardoned {
+		held = append(held, archive.EvidenceCase{Number: 9, Loser: d.lost, Score: 19})
+	}
+	return held, 0, nil
+}
+
+func (d *docket) Pardon(_ context.Context, peer trust.Peer, _ time.Time) error {
+	d.pardoned = peer
+	return nil
 }
 
 func (d *docket) Object(_ context.Context, _ uint64, by trust.Peer, text string) error {
@@ -39,6 +50,7 @@ func TestSuspendedByAnotherManager(t *testing.T) {
 			au.trust.Join(n, trust.Account(n), trust.Prefix(n))
 			au.trust.Vouch(n)
 		}
+		a.rows = []archive.Deliverer{{Number: uint64(n), Peer: "mallory"}}
 		a.held = []archive.Suspension{{Deliverer: archive.DelivererName(uint64(n))}}
 		room := &docket{lost: n}
 		au.cfg.Evidence = room
@@ -49,8 +61,9 @@ func TestSuspendedByAnotherManager(t *testing.T) {
 		if err := au.Object(t.Context(), "mallory", 9, "It was so."); err != nil || room.said == "" {
 			t.Errorf("known %v: no objection: %v", known, err)
 		}
-		if _, err := au.OwnTrust(t.Context(), "nobody"); !errors.Is(err, ErrAsk) {
-			t.Errorf("of one that had no task: %v", err)
+		looked := room.looked
+		if _, err := au.OwnTrust(t.Context(), "nobody"); !errors.Is(err, ErrAsk) || room.looked != looked {
+			t.Errorf("of one that had no task: %v; all cases were looked at %d times", err, room.looked-looked)
 		}
 	}
 }

@@ -78,9 +78,10 @@ func TestFurtherManagerVouchesForNobody(t *testing.T) {
 		own          map[string][]byte
 		first, fresh bool
 	}{
-		"the first of all":         {nil, nil, true, true},
-		"a further one":            {[][]byte{[]byte("cursor")}, map[string][]byte{stateTrust: []byte("{}")}, false, true},
-		"one that is started anew": {nil, map[string][]byte{stateTrustAt: []byte("cursor")}, false, false},
+		"the first of all": {nil, nil, true, true},
+		"a further one":    {[][]byte{[]byte("cursor")}, map[string][]byte{stateTrust: []byte("{}")}, false, true},
+		"one that starts before the first has judged anything": {nil, map[string][]byte{stateTrust: []byte("{}")}, false, true},
+		"one that is started anew":                             {nil, map[string][]byte{stateTrustAt: []byte("cursor")}, false, false},
 	} {
 		from := &neighbours{audits: x.others, own: x.own}
 		c := &core{cfg: Config{Store: from}}

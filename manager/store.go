@@ -93,6 +93,9 @@ type BoardRow = archive.BoardRow
 // Profile is how an account wants to be shown on the board.
 type Profile = archive.Profile
 
+// NameKey is the same for nicknames and teams that readers take for one.
+func NameKey(name string) string { return archive.NameKey(name) }
+
 // ErrProfile says that a profile cannot be shown as it is.
 var ErrProfile = archive.ErrProfile
 

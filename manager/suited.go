@@ -33,7 +33,8 @@ func newAskedOf(au *auditor) *askedOf {
 	return a
 }
 
-// suit says which peers may have a task, and which should: an errand goes to a checker; a channel to another account and network than the last time and, while it is
+// suit says which peers may have a task, and which should: an errand goes to a checker, drawn from all, since those who are near a host may be the friends of whoever
+// delivered it; a channel to another account and network than the last time and, while it is
 // on watch, anywhere; one of which others are to see pages surely to one of these.
 func (n *nearness) suit(now time.Time, s recrawl.Slot, ask *overlay.Ask) {
 	a := n.asks
@@ -42,7 +43,7 @@ func (n *nearness) suit(now time.Time, s recrawl.Slot, ask *overlay.Ask) {
 		if e := n.errands.at(s).errand; e != nil {
 			a.apart = e.apart
 		}
-		ask.May = a.mayCheck
+		ask.May, ask.Anywhere = a.mayCheck, true
 		return
 	}
 	ask.May, ask.Anywhere = n.mayTake(now, s)

@@ -120,7 +120,7 @@ func printCredit(w io.Writer, k *peer.Credit) {
 		return
 	}
 	if k.Withheld {
-		fmt.Fprintln(w, "verified  withheld: a peer of this account is suspended, and nothing counts until it is pardoned")
+		fmt.Fprintln(w, "verified  withheld: this account is banned or a peer of it suspended, and nothing counts until that is undone")
 	} else {
 		fmt.Fprintf(w, "verified  %s, %.1f MiB, which others saw too\n", plain.Count(int(k.Pages), "page"), mib(int64(k.Bytes)))
 	}

@@ -68,7 +68,7 @@ func standingWords(st *peer.Standing) string {
 	works := st.Standing == "newcomer" || st.Standing == "established"
 	switch {
 	case works && st.Credit != nil && st.Credit.Withheld:
-		return "no tasks: another computer of this account is suspended for what it delivered, until people of the company have looked at that"
+		return "no tasks: this account is banned, or another computer of it is suspended for what it delivered, until people of the company have looked at that"
 	case works && st.Suspect && st.Enforced:
 		return "in doubt, by its score: more of what this peer delivers is checked, and shown only once others saw the same"
 	case works && st.Suspect:

@@ -20,6 +20,7 @@ type creditBook interface {
 	SetProfile(account string, f manager.Profile) error
 	Holder(account string) uint64
 	Deliverers(ctx context.Context, name string) ([]archive.Deliverer, error)
+	DelivererNumber(name string) uint64
 }
 
 // credits tells peers what their accounts were credited with, takes their profiles, and certifies what they contributed. Its caller asks it one question at a time.
@@ -68,7 +69,7 @@ func (c *credits) known(ctx context.Context, peer string) (string, error) {
 	if a := c.account(peer); a != "" {
 		return a, nil
 	}
-	all, err := c.book.Deliverers(ctx, peer)
+	all, err := c.book.Deliverers(ctx, archive.DelivererName(c.book.DelivererNumber(peer))) // by its number: strangers may ask, and else all are looked at
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +123,7 @@ func (c *credits) certificate(ctx context.Context, peer, name string) (text, ref
 	case err != nil:
 		return "", "it cannot be made now; try again later"
 	case k.Withheld:
-		return "", "a peer of this account is suspended, and its credit is withheld"
+		return "", "this account is banned or a peer of it suspended, and its credit is withheld"
 	case k.Sum.Pages == 0:
 		return "", "nothing that this account delivered was verified yet"
 	}

@@ -38,8 +38,15 @@ func (b *creditTable) SetProfile(account string, f manager.Profile) error {
 
 func (b *creditTable) Holder(string) uint64 { return 7 }
 
-func (b *creditTable) Deliverers(_ context.Context, name string) ([]archive.Deliverer, error) {
+func (b *creditTable) DelivererNumber(name string) uint64 {
 	if name == "gone" {
+		return 7
+	}
+	return 8
+}
+
+func (b *creditTable) Deliverers(_ context.Context, name string) ([]archive.Deliverer, error) {
+	if name == archive.DelivererName(7) {
 		return []archive.Deliverer{{Account: "ada"}}, nil
 	}
 	return nil, nil

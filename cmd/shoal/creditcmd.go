@@ -21,25 +21,26 @@ type creditCmd struct {
 
 type creditBoardCmd struct {
 	target
-	Weeks int `help:"Of the last so many weeks, this one included; 0: ever." default:"0" placeholder:"N"`
-	N     int `short:"n" help:"At most so many rows." default:"20"`
+	Weeks int    `help:"Of the last so many weeks, this one included; 0: ever." default:"0" placeholder:"N"`
+	N     int    `short:"n" help:"At most so many rows." default:"20"`
+	Name  string `help:"Only the lines of this nickname or team, wherever they stand: to find whose it is." placeholder:"NAME"`
 }
 
 func (c *creditBoardCmd) Run(ctx context.Context, s streams) error {
 	return c.with(ctx, true, func(a *api.Client) error {
 		var b manager.Board
-		if err := a.Do(ctx, http.MethodGet, "/board", url.Values{"weeks": {strconv.Itoa(c.Weeks)}, "n": {strconv.Itoa(c.N)}}, nil, &b); err != nil {
+		if err := a.Do(ctx, http.MethodGet, "/board", url.Values{"weeks": {strconv.Itoa(c.Weeks)}, "n": {strconv.Itoa(c.N)}, "name": {c.Name}}, nil, &b); err != nil {
 			return err
 		}
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(w, "NAME\tTEAM\tPAGES\tBYTES")
+		fmt.Fprintln(w, "NAME\tTEAM\tPAGES\tBYTES\tACCOUNT")
 		for _, r := range b.Names {
-			fmt.Fprintf(w, "%s\t%s\t%d\t%d\n", plain.Printable(r.Name), plain.Printable(r.Team), r.Pages, r.Bytes)
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", plain.Printable(r.Name), plain.Printable(r.Team), r.Pages, r.Bytes, plain.Printable(r.Account))
 		}
 		for _, r := range b.Teams {
-			fmt.Fprintf(w, "\t%s\t%d\t%d\n", plain.Printable(r.Name), r.Pages, r.Bytes)
+			fmt.Fprintf(w, "\t%s\t%d\t%d\t\n", plain.Printable(r.Name), r.Pages, r.Bytes)
 		}
-		fmt.Fprintf(w, "(not on the board)\t\t%d\t%d\n", b.Others.Pages, b.Others.Bytes)
+		fmt.Fprintf(w, "(not on the board)\t\t%d\t%d\t\n", b.Others.Pages, b.Others.Bytes)
 		return w.Flush()
 	})
 }
@@ -64,7 +65,7 @@ func (c *creditShowCmd) Run(ctx context.Context, s streams) error {
 			fmt.Fprintf(s.out, "name      %s, team %s; %s\n", plain.Printable(f.Nickname), plain.Printable(f.Team), where)
 		}
 		if k.Withheld {
-			fmt.Fprintln(s.out, "withheld  a peer of the account is suspended: nothing counts until it is pardoned")
+			fmt.Fprintln(s.out, "withheld  the account is banned, or a peer of it is suspended: nothing counts until that is undone")
 		}
 		fmt.Fprintf(s.out, "verified  %s, %s; rank %d of %d\n", plain.Count(int(k.Sum.Pages), "page"), plain.Count(int(k.Sum.Bytes), "byte"), k.Rank, k.Ranked)
 		for _, w := range k.Weeks {
@@ -76,7 +77,7 @@ func (c *creditShowCmd) Run(ctx context.Context, s streams) error {
 
 type creditHideCmd struct {
 	target
-	Account string `arg:"" help:"The account: an invite's, as shoal peer list names it; where that says own, the peer id."`
+	Account string `arg:"" help:"The account: shoal credit board --name NAME tells whose a nickname is."`
 }
 
 func (c *creditHideCmd) Run(ctx context.Context, s streams) error {
@@ -89,10 +90,10 @@ func (c *creditHideCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		if was.Profile == (manager.Profile{}) {
-			_, err := fmt.Fprintf(s.err, "%s had neither nickname nor team, so nothing was changed. If it is misspelt: shoal peer list names the accounts; where it says own, ACCOUNT is the peer id.\n", plain.Printable(c.Account))
+			_, err := fmt.Fprintf(s.err, "%s had neither nickname nor team, so nothing was changed. If it is misspelt: shoal credit board --name NAME tells whose a nickname is; shoal peer list names the accounts, and where it says own, ACCOUNT is the peer id.\n", plain.Printable(c.Account))
 			return err
 		}
-		_, err := fmt.Fprintf(s.out, "%s is not on the board any more. Its volunteer can choose another nickname; shoal peer ban ends that.\n", plain.Printable(c.Account))
+		_, err := fmt.Fprintf(s.out, "%s is not on the board any more. Its volunteer can choose another nickname; shoal peer ban takes the account and its credit off for good.\n", plain.Printable(c.Account))
 		return err
 	})
 }

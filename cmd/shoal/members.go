@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"shoal/internal/member"
 	"shoal/internal/wire"
 )
@@ -134,6 +136,17 @@ func (m *members) list() []string {
 	return out
 }
 
+// outlaws are those who are refused, peers as the archive names them.
+func (m *members) outlaws() []string {
+	names := m.list()
+	for i, name := range names {
+		if id, err := peer.Decode(name); err == nil {
+			names[i] = id.String()
+		}
+	}
+	return names
+}
+
 // set bans, or forgives, and keeps that.
 func (m *members) set(name string, refuse bool, prefixes []string, now time.Time) error {
 	m.mu.Lock()
@@ -228,18 +241,29 @@ func (d *membersDesk) Banned() []string { return d.st.members.list() }
 // no peer may join from its address prefix. If banned is false, Ban forgives.
 func (d *membersDesk) Ban(name string, banned bool) error {
 	if banned && len(d.st.barred(name)) == 0 {
-		if err := d.onlyLabel(name); err != nil {
+		if err := onlyLabel(name, d.st.node.Members(func(wire.Member) bool { return true })); err != nil {
 			return err
 		}
 	}
-	return d.st.bar(bannedNote{Name: name, Refuse: banned, At: time.Now()})
+	return d.st.sentence(name, banned)
 }
 
-// onlyLabel refuses a name that members have chosen, which says nothing of who they are.
-func (d *membersDesk) onlyLabel(name string) error {
+// sentence ends the membership of a peer or an account for what was delivered, or gives it back.
+func (st *station) sentence(name string, barred bool) error {
+	return st.bar(bannedNote{Name: name, Refuse: barred, At: time.Now()})
+}
+
+// onlyLabel refuses a name that members have chosen, which says nothing of who they are. What is a peer's id or an invite's account is meant as that, whoever has
+// chosen it for a name.
+func onlyLabel(name string, members []wire.Connected) error {
+	if _, err := peer.Decode(name); err == nil || strings.HasPrefix(name, "invite-") {
+		return nil
+	}
 	var of []string
-	for _, m := range d.st.node.Members(func(m wire.Member) bool { return m.Label != "" && m.Label == name }) {
-		of = append(of, m.Account)
+	for _, m := range members {
+		if m.Label != "" && m.Label == name {
+			of = append(of, m.Account)
+		}
 	}
 	if len(of) == 0 {
 		return nil

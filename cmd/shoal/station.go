@@ -209,7 +209,7 @@ func (st *station) openManager(ctx context.Context) (err error) {
 		mc.ArchiveFor = st.archiveFor
 	}
 	mc.Now, mc.Log, mc.Data, mc.Disk = st.node.Now, cfg.log, cfg.data, st.room
-	mc.Bar = (&membersDesk{st: st}).Ban
+	mc.Bar = st.sentence
 	if mc.Arbiter, err = cfg.arbiter.open(cfg.data, mc.Contact); err != nil {
 		return err
 	}
@@ -337,7 +337,7 @@ func (st *station) openArchive(ctx context.Context) (err error) {
 	cfg, err := archivePlace(&st.cfg, st.keys.Network, st.writer(), archive.Config{
 		Dir: filepath.Join(st.cfg.data, "archive"), Terms: st.cfg.manager.Terms, Software: "shoal/" + version.String(),
 		Operator: st.cfg.manager.Contact, Log: st.cfg.log, Clock: st.node.Now, Keep: st.cfg.keep, Strays: st.cfg.strays, Beside: st.lookAtChannels, Unjudged: st.cfg.manager.Unjudged,
-		AccountOf: st.accountOf, PrefixOf: st.prefixOf, Writer: uint32(channel.ContentDigest([]byte(st.node.ID().String()))), Fingerprint: crawl.Fingerprint, Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst, OnDeed: st.deed,
+		AccountOf: st.accountOf, PrefixOf: st.prefixOf, Banned: st.members.outlaws, Writer: uint32(channel.ContentDigest([]byte(st.node.ID().String()))), Fingerprint: crawl.Fingerprint, Unpaced: st.cfg.unpaced, OnWithdrawn: st.crawlFirst, OnDeed: st.deed,
 		Verify: func(now time.Time, s channel.Signed) (channel.Header, error) {
 			return st.node.Verifier().VerifyTask(now, s)
 		},

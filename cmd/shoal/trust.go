@@ -177,10 +177,13 @@ func showEvidence(s streams, e *desk.PeerEvidence) error {
 	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "CASE\tOPENED\tURL\tREASON\tACCUSED\tLOSER\tADDED\tSCORE\tOBJECTION")
 	for _, k := range e.Cases {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\t%s\n", k.Number, when(k.Opened), plain.Printable(k.URL), k.Reason, k.Accused, k.Loser, k.Amount, k.Score, objection(k.Objection))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\t%s\n", k.Number, when(k.Opened), plain.Printable(k.URL), k.Reason, k.Accused, loser(&k), k.Amount, k.Score, objection(k.Objection))
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	if e.More > 0 {
+		fmt.Fprintf(s.err, "%s, opened before these, not listed.\n", plain.Count(e.More, "more case"))
 	}
 	told := map[string]bool{}
 	for _, k := range e.Cases {
@@ -192,11 +195,24 @@ func showEvidence(s streams, e *desk.PeerEvidence) error {
 			return err
 		}
 	}
+	for _, text := range e.Undone {
+		if _, err := fmt.Fprintln(s.out, plain.Printable(text)); err != nil {
+			return err
+		}
+	}
 	if len(e.Others) > 0 {
 		_, err := fmt.Fprintf(s.out, "No peer of its account gets tasks while these are suspended or banned: %s\n", strings.Join(e.Others, ", "))
 		return err
 	}
 	return nil
+}
+
+// loser is who lost a case, as a list shows it.
+func loser(k *desk.Case) string {
+	if k.Pardoned.IsZero() {
+		return k.Loser
+	}
+	return k.Loser + " (pardoned)"
 }
 
 // objection is the beginning of what the loser of a case says to it, as a list shows it.

@@ -26,6 +26,21 @@ func TestObjectionsAreListed(t *testing.T) {
 	}
 }
 
+// TestEvidenceSaysWhatIsMissing has more cases than are listed, one of a pardon, and a pardon that is not carried out: the operator is told of each.
+func TestEvidenceSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	e := desk.PeerEvidence{More: 3, PeerTrust: desk.PeerTrust{Undone: []string{"it is to be a member again"}}, Cases: []desk.Case{{Number: "00aa", Loser: "d-7", Pardoned: time.Unix(1e9, 0)}}}
+	if err := showEvidence(streams{out: &out, err: &out}, &e); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"3 more cases, opened before these, not listed.", "d-7 (pardoned)", "it is to be a member again"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}
+
 // TestCaseOfAnotherPeer: a case is shown of the peers that it is about. Of another peer it is refused, with whose it is.
 func TestCaseOfAnotherPeer(t *testing.T) {
 	mux := http.NewServeMux()

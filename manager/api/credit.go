@@ -16,7 +16,7 @@ func (s *server) board(_ http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.cfg.Desk.Board(r.Context(), weeks, n)
+	return s.cfg.Desk.Board(r.Context(), weeks, n, r.URL.Query().Get("name"))
 }
 
 func (s *server) credit(_ http.ResponseWriter, r *http.Request) (any, error) {

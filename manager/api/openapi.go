@@ -65,7 +65,7 @@ func (s *server) routes() []route {
 		{method: "GET", path: "/peers/purge", what: "How far the purge is that is under way.", out: Purging{}, serve: s.purging},
 		{method: "GET", path: "/peers/conduct", what: "Members that an operator should look at, the worst first: what they did that brought nothing, since when, and what to do.", out: Conduct{}, serve: s.conduct},
 		{method: "GET", path: "/peers/banned", what: "Peers and accounts that are refused.", out: Banned{}, serve: s.banned},
-		{method: "GET", path: "/board", what: "Which accounts and teams were credited with the most pages that others saw alike.", params: []param{{"weeks", "of the last so many weeks, this one included; without it: ever", "integer"}, {"n", "at most so many rows", "integer"}}, out: manager.Board{}, serve: s.board},
+		{method: "GET", path: "/board", what: "Which accounts and teams were credited with the most pages that others saw alike.", params: []param{{"weeks", "of the last so many weeks, this one included; without it: ever", "integer"}, {"n", "at most so many rows", "integer"}, {"name", "of this nickname or team alone", "string"}}, out: manager.Board{}, serve: s.board},
 		{method: "GET", path: "/credit", what: "What an account was credited with, week by week.", params: []param{{"account", "its name", "string"}}, out: manager.AccountCredit{}, serve: s.credit},
 		{method: "PUT", path: "/credit/profile", what: "How an account wants to be shown on the board; without a nickname it is not.", in: ProfileAsk{}, serve: s.setProfile},
 		{method: "GET", path: "/strategy", what: "The recrawl strategy in force.", out: desk.Strategy{}, serve: s.strategy},

@@ -51,6 +51,8 @@ type Config struct {
 	Verify func(now time.Time, s channel.Signed) (channel.Header, error)
 	// AccountOf names the account of a member that is connected; nil, or empty: each peer stands for itself.
 	AccountOf func(peer string) string
+	// Banned names the peers and accounts that operators refuse: their credit counts for nothing, and they are on no board. Nil: none.
+	Banned func() []string
 	// PrefixOf names the network of a member's address, a /24 or a /48; nil, or empty: it is not known.
 	PrefixOf func(peer string) string
 	// EvidenceBytes bounds what the evidence room keeps, packed; 0: 256 MiB. EvidenceKeep is how long it keeps closed cases; 0: 90 days.
@@ -193,7 +195,7 @@ func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledg
 	if err != nil {
 		return nil, err
 	}
-	p := pages.New(pages.Config{Clock: cfg.Clock, Log: cfg.Log, Pack: pack, About: cfg.about(), NoText: cfg.NoText, Writer: cfg.Writer, Fingerprint: cfg.Fingerprint, Unjudged: cfg.Unjudged}, l, segments)
+	p := pages.New(pages.Config{Clock: cfg.Clock, Log: cfg.Log, Pack: pack, About: cfg.about(), NoText: cfg.NoText, Writer: cfg.Writer, Fingerprint: cfg.Fingerprint, Unjudged: cfg.Unjudged, Banned: cfg.Banned}, l, segments)
 	room, err := evidence.New(evidence.Config{Clock: cfg.Clock, Log: cfg.Log, MaxBytes: cfg.EvidenceBytes, Keep: cfg.EvidenceKeep}, l, p)
 	if err != nil {
 		return nil, err

@@ -175,6 +175,84 @@ func TestBoard(t *testing.T) {
 	}
 }
 
+// Whom an operator has banned is on no board and has no credit until it is admitted again: a banned account, and one of which each peer is banned. An account goes on with
+// the peers that are left to it.
+func TestBannedAccountIsOnNoBoard(t *testing.T) {
+	cl := &clock{now: time.Date(2026, 12, 31, 12, 0, 0, 0, time.UTC)}
+	var banned []string
+	cfg := testConfig(t.TempDir())
+	cfg.Clock = cl.Now
+	cfg.AccountOf = func(peer string) string { return map[string]string{"alice": "club", "anna": "club"}[peer] }
+	cfg.Banned = func() []string { return banned }
+	a := open(t, cfg)
+	j := newJudge(t, a, true, "alice", "anna", "bob", "carol")
+	for i, c := range []struct{ peer, body string }{{"alice", home}, {"bob", home}, {"anna", news}, {"carol", news}} {
+		cl.crawl(t, a, c.peer, channel.Gen(i+1), func(r *runner) []channel.Page { return []channel.Page{r.page("/", c.body, channel.Changed)} })
+		j.deliver(cl, channel.Gen(i+1))
+	}
+	for account, name := range map[string]string{"club": "Club", "bob": "Bob", "carol": "Carol"} {
+		if err := a.SetProfile(account, pages.Profile{Nickname: name, Team: "T" + name, Public: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		banned string
+		want   string
+	}{
+		{"", "Club 2, Bob 1, Carol 1, others 0"},
+		{"bob", "Club 2, Carol 1, others 0"},
+		{"club", "Bob 1, Carol 1, others 0"},
+		{"alice", "Club 2, Bob 1, Carol 1, others 0"},
+		{"alice anna", "Bob 1, Carol 1, others 0"},
+		{"", "Club 2, Bob 1, Carol 1, others 0"},
+	} {
+		banned = strings.Fields(c.banned)
+		b, err := a.Board(t.Context(), time.Time{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, r := range b.Names {
+			got += fmt.Sprintf("%s %d, ", r.Name, r.Pages)
+		}
+		if got += fmt.Sprintf("others %d", b.Others.Pages); got != c.want || len(b.Teams) != len(b.Names) {
+			t.Errorf("banned %q: %s, %d teams, want %s", c.banned, got, len(b.Teams), c.want)
+		}
+		k, err := a.CreditOf(t.Context(), "bob")
+		if err != nil || k.Withheld != (c.banned == "bob") || k.Withheld != (k.Sum.Pages == 0) {
+			t.Errorf("banned %q: bob has %+v, %v", c.banned, k, err)
+		}
+	}
+}
+
+// TestNamesThatReadersTakeForOne has teams that differ in case alone be one, on the board and by rank, and no two accounts have such nicknames: a badge's address has
+// one owner.
+func TestNamesThatReadersTakeForOne(t *testing.T) {
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, true, "alice", "bob", "carol")
+	for i, c := range []struct{ peer, body string }{{"alice", home}, {"bob", home}, {"alice", news}, {"carol", news}} {
+		cl.crawl(t, a, c.peer, channel.Gen(i+1), func(r *runner) []channel.Page { return []channel.Page{r.page("/", c.body, channel.Changed)} })
+		j.deliver(cl, channel.Gen(i+1))
+	}
+	for _, c := range []struct{ account, nickname, team string }{{"alice", "K i", "Sharks"}, {"bob", "Bob", "sHARKS"}, {"carol", "Carol", "ſhark"}} {
+		if err := a.SetProfile(c.account, pages.Profile{Nickname: c.nickname, Team: c.team, Public: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := a.Board(t.Context(), time.Time{}, 10)
+	if err != nil || len(b.Teams) != 2 || b.Teams[0].Name != "Sharks" || b.Teams[0].Pages != 3 {
+		t.Errorf("%+v, %v", b.Teams, err)
+	}
+	if k, err := a.CreditOf(t.Context(), "bob"); err != nil || k.Team.Rank != 1 || k.Team.Teams != 2 || k.Team.Pages != 3 {
+		t.Errorf("%+v, %v", k.Team, err)
+	}
+	for _, name := range []string{"k i", "\u212a  \u0130"} {
+		if err := a.SetProfile("carol", pages.Profile{Nickname: name, Public: true}); !errors.Is(err, pages.ErrProfile) {
+			t.Errorf("%q beside %q: %v", name, "K i", err)
+		}
+	}
+}
+
 // Verdicts of many channels at once lose no credit.
 func TestCreditIsAddedUp(t *testing.T) {
 	a, cl, _ := strangers(t)

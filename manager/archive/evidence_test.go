@@ -97,7 +97,7 @@ func TestEvidence(t *testing.T) {
 	if c.Side(evidence.Second) != nil {
 		t.Error("a second checker that never was")
 	}
-	if all, err := a.Evidence.List(t.Context(), d.Deliverer); err != nil || len(all) != 1 || all[0].Number != n {
+	if all, more, err := a.Evidence.List(t.Context(), d.Deliverer); err != nil || more != 0 || len(all) != 1 || all[0].Number != n {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if err := a.Evidence.Purge(t.Context(), about.Accuser); err != nil {

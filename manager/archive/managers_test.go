@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -15,8 +16,10 @@ import (
 
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/evidence"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/ledger/memledger"
+	"shoal/manager/archive/pages"
 	"shoal/manager/archive/schema"
 	"shoal/manager/archive/warc"
 	"shoal/manager/archive/warc/memory"
@@ -153,6 +156,75 @@ func TestPurgeOfAPeerBesideAnotherManager(t *testing.T) {
 	}
 	if n := texts(); n != 1 || !purged {
 		t.Errorf("%d texts, want that of alice's page; purged: %t", n, purged)
+	}
+}
+
+// TestANicknameIsTakenOnce has two managers give two accounts the same nickname at the same moment: the second is told that it is taken.
+func TestANicknameIsTakenOnce(t *testing.T) {
+	records, segments := memledger.New(), memory.New(memory.Config{})
+	a := (&besides{Store: records}).open(t, testConfig("memory"), segments)
+	t.Cleanup(func() { a.Close() })
+	store := &besides{Store: records}
+	other := store.open(t, testConfig("memory"), segments)
+	for _, account := range []string{"alice", "bob"} {
+		changes, err := ledger.Put(nil, schema.CreditKey(schema.Week(time.Now()), a.DelivererNumber(account), 0), &pb.Credit{Pages: 1})
+		if err == nil {
+			err = a.Ledger.Change(changes...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	store.do = func() {
+		if err := a.SetProfile("alice", pages.Profile{Nickname: "Ali", Public: true}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := other.SetProfile("bob", pages.Profile{Nickname: "ali", Public: true}); !errors.Is(err, ErrProfile) {
+		t.Errorf("the nickname is taken twice: %v", err)
+	}
+	if err := other.SetProfile("bob", pages.Profile{Nickname: "Bob", Public: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOneRoomForAllManagers has two managers of an archive keep evidence: together they keep as much as one may.
+func TestOneRoomForAllManagers(t *testing.T) {
+	records, segments := memledger.New(), memory.New(memory.Config{})
+	cfg := testConfig("memory")
+	cfg.EvidenceBytes = 1 << 20
+	noise := make([]byte, 60_000) // a share is 65,536
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	next := uint64(0)
+	keep := func(a *Archive) {
+		t.Helper()
+		next++
+		about := trust.Case{URL: next, Channel: channel.ID(next), Domain: next, Accused: trust.Peer(next), Accuser: trust.Peer(next + 1<<20)}
+		n, err := a.Evidence.Open(t.Context(), about, "http://site-1.example/", &evidence.Fetch{Status: 200, Body: noise})
+		if err == nil {
+			err = a.Evidence.Close(t.Context(), n)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	both := []*Archive{(&besides{Store: records}).open(t, cfg, segments), (&besides{Store: records, name: "other"}).open(t, cfg, segments)}
+	t.Cleanup(func() { both[0].Close() })
+	for _, a := range both {
+		keep(a)
+	}
+	for _, a := range both {
+		for range 16 {
+			keep(a)
+		}
+	}
+	all, _, err := both[0].Evidence.List(t.Context(), 0)
+	sum := int64(0)
+	for _, c := range all {
+		sum += c.Bytes
+	}
+	if most := cfg.EvidenceBytes + 2*cfg.EvidenceBytes/16; err != nil || sum > most || sum < cfg.EvidenceBytes/2 {
+		t.Errorf("%d cases hold %d bytes of %d, %v", len(all), sum, cfg.EvidenceBytes, err)
 	}
 }
 

@@ -135,3 +135,6 @@ var (
 	ErrNotBackup = upkeep.ErrNotBackup
 	ErrNotEmpty  = upkeep.ErrNotEmpty
 )
+
+// NameKey is pages.NameKey.
+func NameKey(name string) string { return pages.NameKey(name) }

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"unicode/utf8"
+
+	"shoal/manager"
 )
 
 // shield is a badge as the services read it that draw badges (https://shields.io/badges/endpoint-badge). They want these keys and no others.
@@ -35,7 +37,7 @@ func (s *server) badge(of func(*list) ([]row, map[string]int)) http.HandlerFunc 
 			return
 		}
 		rows, by := of(l)
-		i, known := by[strings.ToLower(name)]
+		i, known := by[manager.NameKey(name)]
 		if !known {
 			http.Error(w, "Nobody of that name is on the board.", http.StatusNotFound)
 			return

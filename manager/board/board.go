@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -69,7 +68,7 @@ type list struct {
 	teams []row
 	other manager.BoardRow // of those who do not want to be shown
 
-	byName, byTeam map[string]int // places in names and teams, by the name in lower case
+	byName, byTeam map[string]int // places in names and teams, by manager.NameKey
 }
 
 // row is a volunteer or a team.
@@ -149,7 +148,7 @@ func ranked(in []manager.BoardRow) (out []row, by map[string]int) {
 		if i > 0 && r.Pages == in[i-1].Pages {
 			out[i].Rank = out[i-1].Rank
 		}
-		if key := strings.ToLower(r.Name); !has(by, key) {
+		if key := manager.NameKey(r.Name); !has(by, key) {
 			by[key] = i
 		}
 	}

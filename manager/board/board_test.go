@@ -35,7 +35,7 @@ func (b *books) Board(_ context.Context, since time.Time, _ int) (manager.Board,
 }
 
 func rowOf(name, team string, pages uint64) manager.BoardRow {
-	r := manager.BoardRow{Name: name, Team: team}
+	r := manager.BoardRow{Name: name, Team: team, Account: "account of " + name}
 	r.Pages, r.Bytes = pages, pages*1000
 	return r
 }
@@ -82,7 +82,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	for _, bad := range []string{"<script", "<b>", "http://"} {
+	for _, bad := range []string{"<script", "<b>", "http://", "account of"} {
 		if strings.Contains(body, bad) {
 			t.Errorf("the page has %q", bad)
 		}
@@ -117,6 +117,9 @@ func TestPage(t *testing.T) {
 func TestJSON(t *testing.T) {
 	s := open1(t)
 	_, body, head := s.get("GET", "/board.json?from=1", "192.0.2.1:1")
+	if strings.Contains(body, "account") {
+		t.Errorf("the public is told accounts: %s", body)
+	}
 	var a answer
 	if err := json.Unmarshal([]byte(body), &a); err != nil || a.All != 4 || len(a.Names) != 3 || a.Names[1].Rank != 2 || a.Names[2].Rank != 4 || a.Others.Pages != 99 || !a.From.IsZero() {
 		t.Errorf("%s, %v", body, err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"shoal/manager"
@@ -34,8 +36,9 @@ func (d *Desk) CreditOf(ctx context.Context, account string) (manager.AccountCre
 	return a.CreditOf(ctx, account)
 }
 
-// Board tells which accounts and teams were credited with the most in the last weeks, this one included; 0: ever.
-func (d *Desk) Board(ctx context.Context, weeks, n int) (manager.Board, error) {
+// Board tells which accounts and teams were credited with the most in the last weeks, this one included; 0: ever. With a name it has the lines of that nickname or team
+// alone, wherever they stand.
+func (d *Desk) Board(ctx context.Context, weeks, n int, name string) (manager.Board, error) {
 	a, err := crediterOf(d)
 	if err != nil {
 		return manager.Board{}, err
@@ -47,7 +50,16 @@ func (d *Desk) Board(ctx context.Context, weeks, n int) (manager.Board, error) {
 	if weeks > 0 {
 		since = d.cfg.Now().AddDate(0, 0, -7*(weeks-1))
 	}
-	return a.Board(ctx, since, n)
+	if name == "" {
+		return a.Board(ctx, since, n)
+	}
+	b, err := a.Board(ctx, since, math.MaxInt)
+	key := manager.NameKey(name)
+	is := func(name string) bool { return name != "" && manager.NameKey(name) == key }
+	b.Names = slices.DeleteFunc(b.Names, func(r manager.BoardRow) bool { return !is(r.Name) && !is(r.Team) })
+	b.Teams = slices.DeleteFunc(b.Teams, func(r manager.BoardRow) bool { return !is(r.Name) })
+	b.Names, b.Teams = b.Names[:min(len(b.Names), n)], b.Teams[:min(len(b.Teams), n)]
+	return b, err
 }
 
 // SetProfile stores how an account wants to be shown on the board. The zero Profile removes it from there.

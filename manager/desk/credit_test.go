@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ type books struct {
 	Archive
 	since time.Time
 	names map[string]manager.Profile
+	board manager.Board
 }
 
 func (b *books) CreditOf(_ context.Context, account string) (manager.AccountCredit, error) {
@@ -22,7 +24,9 @@ func (b *books) CreditOf(_ context.Context, account string) (manager.AccountCred
 
 func (b *books) Board(_ context.Context, since time.Time, _ int) (manager.Board, error) {
 	b.since = since
-	return manager.Board{From: since}, nil
+	out := b.board
+	out.From, out.Names, out.Teams = since, slices.Clone(out.Names), slices.Clone(out.Teams)
+	return out, nil
 }
 
 func (b *books) SetProfile(account string, f manager.Profile) error {
@@ -39,12 +43,17 @@ func TestCredit(t *testing.T) {
 	b := &books{names: map[string]manager.Profile{}}
 	d := &Desk{cfg: Config{Now: func() time.Time { return now }}, files: b}
 	for weeks, want := range map[int]time.Time{0: {}, 1: now, 4: now.AddDate(0, 0, -21)} {
-		if _, err := d.Board(t.Context(), weeks, 10); err != nil || !b.since.Equal(want) {
+		if _, err := d.Board(t.Context(), weeks, 10, ""); err != nil || !b.since.Equal(want) {
 			t.Errorf("%d weeks: since %v, %v; want %v", weeks, b.since, err, want)
 		}
 	}
+	b.board.Names = []manager.BoardRow{{Name: "Ali", Account: "alice"}, {Name: "Bob", Team: "aLI", Account: "bob"}, {Name: "Cy", Account: "cy"}}
+	b.board.Teams = []manager.BoardRow{{Name: "Sharks"}, {Name: "aLI"}}
+	if found, err := d.Board(t.Context(), 0, 10, "ali"); err != nil || len(found.Names) != 2 || found.Names[1].Account != "bob" || len(found.Teams) != 1 {
+		t.Errorf("of that name: %+v, %v", found, err)
+	}
 	for _, c := range [][2]int{{-1, 10}, {1, 0}, {1, MaxBoard + 1}, {MaxBoardWeeks + 1, 1}} {
-		if _, err := d.Board(t.Context(), c[0], c[1]); !errors.Is(err, ErrAsk) {
+		if _, err := d.Board(t.Context(), c[0], c[1], ""); !errors.Is(err, ErrAsk) {
 			t.Errorf("%v: %v", c, err)
 		}
 	}
@@ -65,7 +74,7 @@ func TestCredit(t *testing.T) {
 		t.Error(err)
 	}
 	d.files = nil
-	if _, err := d.Board(t.Context(), 1, 1); !errors.Is(err, ErrStopped) {
+	if _, err := d.Board(t.Context(), 1, 1, ""); !errors.Is(err, ErrStopped) {
 		t.Error(err)
 	}
 }

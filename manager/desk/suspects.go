@@ -44,6 +44,9 @@ func checkTrust(ctx context.Context, d *Desk) (out []Finding) {
 	for _, what := range blindSays(t.Blind) {
 		out = append(out, Finding{Level: Warning, What: what, Mend: blindMend})
 	}
+	for _, what := range undoneSays(t.Undone) {
+		out = append(out, Finding{Level: Warning, What: what, Mend: undoneMend})
+	}
 	n := t.Standings[trust.Suspended]
 	if n == 0 {
 		return out

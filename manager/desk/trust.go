@@ -130,6 +130,8 @@ type PeerTrust struct {
 	Pardons   int     `json:"pardons"`
 	// Others are the suspended and banned peers of its account: while there are any, it gets no tasks. Only what is told of one peer has them.
 	Others []string `json:"others_of_account,omitempty"`
+	// Undone says what was decided about it and is not carried out yet; likewise.
+	Undone []string `json:"not_carried_out,omitempty"`
 }
 
 // Stands says in words where a peer stands.
@@ -192,6 +194,7 @@ type Case struct {
 	Note    string    `json:"note,omitempty"`
 	// Objection is what the loser says to it.
 	Objection string     `json:"objection,omitempty"`
+	Pardoned  time.Time  `json:"pardoned,omitzero"` // when the loser was; then the case is held against it no more
 	Sides     []CaseSide `json:"sides,omitempty"`
 }
 
@@ -210,6 +213,9 @@ func (k Case) Outcome() string {
 	}
 	if k.Note != "" && k.Note != k.Reason {
 		says += " " + k.Note
+	}
+	if !k.Pardoned.IsZero() {
+		says += fmt.Sprintf(" It was pardoned on %s, and this is held against it no more.", k.Pardoned.UTC().Format("2 January 2006"))
 	}
 	return says
 }
@@ -231,6 +237,7 @@ type CaseSide struct {
 type PeerEvidence struct {
 	PeerTrust
 	Cases []Case `json:"cases"`
+	More  int    `json:"cases_more,omitempty"` // that were opened before those, and are not listed
 }
 
 // Limits of what is shown.
@@ -307,6 +314,7 @@ func trustOf(i *manager.TrustInfo) Trust {
 		t.OfPagesShare = float64(e.Asked+c.Fetched) / float64(c.Pages)
 	}
 	t.Says = append(blindSays(i.Blind), trustSays(&t)...)
+	t.Says = append(undoneSays(i.Undone), t.Says...)
 	if text := missing(i.Silent); text != "" {
 		t.Says = append([]string{text}, t.Says...)
 	}
@@ -331,6 +339,22 @@ func blindSays(all []manager.Blind) (says []string) {
 	}
 	return says
 }
+
+// undoneSays tells which decisions about peers are not carried out.
+func undoneSays(all []manager.Undone) (says []string) {
+	for _, u := range all {
+		at := ""
+		if u.Machine != "" {
+			at = " at the manager on " + u.Machine
+		}
+		says = append(says, fmt.Sprintf("What was decided about %s is not carried out%s: %s, and that has failed since %s (%s). It is tried again by itself.",
+			archive.DelivererName(uint64(u.Peer)), at, u.What, u.Since.UTC().Format("2006-01-02 15:04:05 UTC"), u.Why))
+	}
+	return says
+}
+
+// undoneMend says what to do about that.
+const undoneMend = "See to what the reason names, such as a full disk or a database that does not answer; then it is done within five minutes. shoal peer evidence names the peer."
 
 // blindMend says what to do about that.
 const blindMend = "See that the manager's machine, and each proxy of --arbiter-via, reaches Web sites; or start it with --arbiter off, then two more peers decide."
@@ -396,8 +420,8 @@ func peerTrustOf(p *manager.PeerTrust) PeerTrust {
 		others = append(others, archive.DelivererName(uint64(o)))
 	}
 	return PeerTrust{
-		Others: others,
-		Peer:   p.ID, Deliverer: archive.DelivererName(uint64(p.Peer)), Account: p.Account, Standing: p.Standing.String(), Suspect: p.Suspect, Forging: p.Scores[trust.Forging],
+		Others: others, Undone: undoneSays(p.Undone),
+		Peer: p.ID, Deliverer: archive.DelivererName(uint64(p.Peer)), Account: p.Account, Standing: p.Standing.String(), Suspect: p.Suspect, Forging: p.Scores[trust.Forging],
 		Laziness: p.Scores[trust.Laziness], Checking: p.Scores[trust.Checking], Tasks: p.Tasks, Checks: p.Checks, Lost: p.Lost, Pardons: p.Pardons,
 	}
 }
@@ -415,7 +439,7 @@ func (c Court) Evidence(ctx context.Context, peer string) (PeerEvidence, error) 
 	if err != nil {
 		return PeerEvidence{}, err
 	}
-	out := PeerEvidence{PeerTrust: barred(peerTrustOf(&p), byHand), Cases: []Case{}}
+	out := PeerEvidence{PeerTrust: barred(peerTrustOf(&p), byHand), Cases: []Case{}, More: p.MoreCases}
 	for i := range cases {
 		out.Cases = append(out.Cases, caseOf(&cases[i]))
 	}
@@ -456,7 +480,7 @@ func textOf(body []byte) string { return string([]rune(string(body[:min(len(body
 func caseOf(c *archive.EvidenceCase) Case {
 	return Case{
 		Number: fmt.Sprintf("%016x", c.Number), URL: c.URL, Channel: uint64(c.About.Channel), Reason: c.About.Reason.String(), Means: c.About.Reason.Means(), Accused: archive.DelivererName(uint64(c.About.Accused)),
-		Accuser: archive.DelivererName(uint64(c.About.Accuser)), Loser: archive.DelivererName(uint64(c.Loser)), Amount: c.Amount, Score: c.Score, Opened: c.Opened, Closed: c.Closed, Note: c.Note, Objection: c.Objection,
+		Accuser: archive.DelivererName(uint64(c.About.Accuser)), Loser: archive.DelivererName(uint64(c.Loser)), Amount: c.Amount, Score: c.Score, Opened: c.Opened, Closed: c.Closed, Note: c.Note, Objection: c.Objection, Pardoned: c.Pardoned,
 	}
 }
 

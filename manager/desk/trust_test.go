@@ -69,6 +69,20 @@ func TestStandsSaysWhoBanned(t *testing.T) {
 	}
 }
 
+// TestWhatFailedIsSaid tells of decisions about peers that could not be carried out, of all peers and of one, and of cases that were pardoned.
+func TestWhatFailedIsSaid(t *testing.T) {
+	all := []manager.Undone{{Peer: 7, What: "it is to be a member again", Why: "the disk is full", Since: time.Unix(1e9, 0), Machine: "b"}}
+	for _, says := range [][]string{trustOf(&manager.TrustInfo{Undone: all}).Says, peerTrustOf(&manager.PeerTrust{Undone: all}).Undone} {
+		if len(says) == 0 || !strings.Contains(says[0], "d-000000000007") || !strings.Contains(says[0], "the disk is full") || !strings.Contains(says[0], "on b") || !strings.Contains(says[0], "2001-09-09") {
+			t.Errorf("%q", says)
+		}
+	}
+	k := Case{Loser: "d-1", Amount: 2, Pardoned: time.Unix(1e9, 0)}
+	if says := k.Outcome(); !strings.Contains(says, "pardoned on 9 September 2001") {
+		t.Error(says)
+	}
+}
+
 // TestBlindSays tells of the arbiter's own place and of its proxies.
 func TestBlindSays(t *testing.T) {
 	says := blindSays([]manager.Blind{{Vantage: 0, Hosts: 4, Why: "no route", All: true}, {Vantage: 2, Hosts: 9, Why: "refused", Machine: "b"}})

@@ -95,6 +95,7 @@ func (r *Running) Trust(ctx context.Context) (manager.TrustInfo, error) {
 		if x.err == nil {
 			addTrust(&out, &x.value)
 			out.Blind = blind(out.Blind, x.value.Blind, x.by.Machine)
+			out.Undone = undone(out.Undone, x.value.Undone, x.by.Machine)
 		}
 	}
 	known, err := r.TrustPeers(ctx)
@@ -117,6 +118,16 @@ func blind(all, more []manager.Blind, machine string) []manager.Blind {
 	for _, b := range more {
 		b.Machine = machine
 		all = append(all, b)
+	}
+	return all
+}
+
+// undone adds decisions about peers that another manager could not carry out.
+func undone(all, more []manager.Undone, machine string) []manager.Undone {
+	all = slices.Clone(all)
+	for _, u := range more {
+		u.Machine = machine
+		all = append(all, u)
 	}
 	return all
 }
@@ -208,7 +219,9 @@ func (r *Running) Evidence(ctx context.Context, peer string) (manager.PeerTrust,
 		case out == nil:
 			out = &x.value
 		default:
+			undone := undone(out.Peer.Undone, x.value.Peer.Undone, x.by.Machine)
 			out.Peer = both(out.Peer, x.value.Peer)
+			out.Peer.Undone = undone
 		}
 	}
 	if out == nil {

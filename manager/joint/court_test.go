@@ -64,7 +64,7 @@ func TestManyPeers(t *testing.T) {
 }
 
 func (j judging) Trust(context.Context) (manager.TrustInfo, error) {
-	return manager.TrustInfo{Counts: manager.AuditCounts{Deliveries: 3}, Watched: 1, InDoubt: 1, Doubts: []trust.Doubt{{Channel: 7, Until: time.Unix(1e9, 0)}}, Blind: []manager.Blind{{Hosts: 4}}}, nil
+	return manager.TrustInfo{Counts: manager.AuditCounts{Deliveries: 3}, Watched: 1, InDoubt: 1, Doubts: []trust.Doubt{{Channel: 7, Until: time.Unix(1e9, 0)}}, Blind: []manager.Blind{{Hosts: 4}}, Undone: []manager.Undone{{Peer: 7}}}, nil
 }
 
 func (j judging) Strategy(context.Context) (manager.StrategyInfo, error) {
@@ -86,7 +86,7 @@ func TestSilentManagersAreNamed(t *testing.T) {
 		t.Errorf("strategy: %+v, %v", s, err)
 	}
 	i, err := own.Trust(t.Context())
-	if err != nil || i.Counts.Deliveries != 6 || i.Watched != 2 || i.InDoubt != 2 || len(i.Doubts) != 2 || len(i.Blind) != 2 || i.Blind[1].Machine != "b" || !slices.Equal(i.Silent, []string{"c"}) {
+	if err != nil || i.Counts.Deliveries != 6 || i.Watched != 2 || i.InDoubt != 2 || len(i.Doubts) != 2 || len(i.Blind) != 2 || i.Blind[1].Machine != "b" || len(i.Undone) != 2 || i.Undone[1].Machine != "b" || !slices.Equal(i.Silent, []string{"c"}) {
 		t.Errorf("trust: %+v, %v", i, err)
 	}
 }

@@ -162,6 +162,7 @@ func add(o, x *manager.Overview, machine string) {
 	o.Suspects = suspects(o.Suspects, x.Suspects)
 	o.AllSuspects = max(len(o.Suspects), o.AllSuspects, x.AllSuspects)
 	o.Trust.Blind = blind(o.Trust.Blind, x.Trust.Blind, machine)
+	o.Trust.Undone = undone(o.Trust.Undone, x.Trust.Undone, machine)
 	for standing, n := range x.Trust.Standings { // each knows of most peers
 		o.Trust.Standings = maps.Clone(o.Trust.Standings)
 		if o.Trust.Standings == nil {

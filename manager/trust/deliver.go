@@ -15,6 +15,15 @@ type Seen struct {
 	Shingle uint64
 	// Modified is when the page itself says that it last changed, Unix seconds: by Last-Modified or by dates in it. 0: it says nothing.
 	Modified int64
+	// Unlike says of a page that differs at each fetch, and whose text is nearly that of the current version, that it is another page all the same: by package compare
+	// the two would be a conflict. A sentence or a link that somebody has added changes the Shingle too little. See Doubtful.
+	Unlike bool
+}
+
+// Doubtful tells whether it matters if a visit saw a page Unlike its current version: of a page that differs at each fetch nearly the same text would corroborate it.
+func (p *Page) Doubtful(by Peer, digest, shingle uint64) bool {
+	v := &p.Cur
+	return p.IsDynamic() && digest != 0 && digest != v.Digest && v.By != by && (v.State == Provisional || v.State == Held) && channel.Near(v.Shingle, shingle)
 }
 
 // Delivery is what one task brought: the pages that answered, in any order.
@@ -129,10 +138,10 @@ func (w *visit) page(i int) {
 		}
 	}
 	known := s.Digest == 0 && g.Cur.State != None
-	same := known
+	same, unlike := known, s.Unlike && s.Digest != g.Cur.Digest
 	if !known {
 		w.vary(g, s)
-		same = g.alike(&g.Cur, s.Digest, s.Shingle)
+		same = !unlike && g.alike(&g.Cur, s.Digest, s.Shingle)
 		if g.Cur.State == Held && s.Digest != g.Cur.Digest && w.believed {
 			same = false // nearly the same is not enough to vouch for a version in doubt
 		}
@@ -156,7 +165,8 @@ func (w *visit) page(i int) {
 	if !g.IsDynamic() {
 		w.changed = append(w.changed, i)
 	}
-	if w.m.cfg.NextCrawl && last != nil && w.believed && apart(w.p, last) {
+	if unlike { // which of the two was there is for others to see: nobody is charged for so little
+	} else if w.m.cfg.NextCrawl && last != nil && w.believed && apart(w.p, last) {
 		if w.goesBack(s) {
 			return
 		}

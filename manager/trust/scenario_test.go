@@ -204,6 +204,9 @@ func (w *stage) deliver(t testing.TB, p Peer, c channel.ID, words []string) []st
 		}
 		if word != "=" {
 			s.Digest, s.Shingle = w.digest(word), shingle(word)
+			if s.Page.Doubtful(p, s.Digest, s.Shingle) {
+				s.Unlike = compare.Unlearnt.Compare(content(w.word[s.Page.Cur.Digest]), content(word)).Verdict == compare.Conflict
+			}
 		}
 		d.Pages = append(d.Pages, s)
 	}

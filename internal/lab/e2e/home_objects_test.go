@@ -30,7 +30,7 @@ func TestVolunteerObjects(t *testing.T) {
 	b.until("is a member", "document.querySelector('#nav a[href=\"#contribution\"]').hidden === false")
 	b.view("contribution", "Suspended for what it delivered")
 	b.shows("http://a.example/<b>x</b>0")
-	b.shows("withheld: a peer of this account is suspended")
+	b.shows("withheld: this account is banned, or a computer of it suspended")
 	for _, width := range []int{1280, 360} {
 		b.call(b.session, "Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": 740, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
 		b.picture(fmt.Sprintf("home-objects-%d", width))

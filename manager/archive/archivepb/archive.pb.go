@@ -1795,20 +1795,21 @@ type Case struct {
 	At            int64                  `protobuf:"varint,5,opt,name=at,proto3" json:"at,omitempty"`         // of the delivery, Unix seconds
 	Reason        uint32                 `protobuf:"varint,6,opt,name=reason,proto3" json:"reason,omitempty"` // trust.Reason
 	OpenedUs      int64                  `protobuf:"varint,7,opt,name=opened_us,json=openedUs,proto3" json:"opened_us,omitempty"`
-	ClosedUs      int64                  `protobuf:"varint,8,opt,name=closed_us,json=closedUs,proto3" json:"closed_us,omitempty"` // 0: open
-	Sides         uint32                 `protobuf:"varint,9,opt,name=sides,proto3" json:"sides,omitempty"`                       // bits: which fetches there are
-	Bytes         int64                  `protobuf:"varint,10,opt,name=bytes,proto3" json:"bytes,omitempty"`                      // of them, as stored
-	Note          string                 `protobuf:"bytes,11,opt,name=note,proto3" json:"note,omitempty"`                         // what came of it
-	Amount        float64                `protobuf:"fixed64,12,opt,name=amount,proto3" json:"amount,omitempty"`                   // added to the loser's score
-	Score         float64                `protobuf:"fixed64,13,opt,name=score,proto3" json:"score,omitempty"`                     // what that came to
-	Loser         uint64                 `protobuf:"fixed64,14,opt,name=loser,proto3" json:"loser,omitempty"`                     // number of the peer that was charged; 0: nobody
-	Objection     string                 `protobuf:"bytes,15,opt,name=objection,proto3" json:"objection,omitempty"`               // by the peer that was charged
-	Old           bool                   `protobuf:"varint,16,opt,name=old,proto3" json:"old,omitempty"`                          // trust.Case.Old
-	Same          bool                   `protobuf:"varint,17,opt,name=same,proto3" json:"same,omitempty"`                        // trust.Case.Same
-	Second        bool                   `protobuf:"varint,18,opt,name=second,proto3" json:"second,omitempty"`                    // trust.Case.Second
-	Domain        uint64                 `protobuf:"fixed64,19,opt,name=domain,proto3" json:"domain,omitempty"`                   // trust.Case.Domain
-	Also          uint64                 `protobuf:"fixed64,20,opt,name=also,proto3" json:"also,omitempty"`                       // trust.Case.Also
-	Everywhere    bool                   `protobuf:"varint,21,opt,name=everywhere,proto3" json:"everywhere,omitempty"`            // trust.Case.Everywhere
+	ClosedUs      int64                  `protobuf:"varint,8,opt,name=closed_us,json=closedUs,proto3" json:"closed_us,omitempty"`        // 0: open
+	Sides         uint32                 `protobuf:"varint,9,opt,name=sides,proto3" json:"sides,omitempty"`                              // bits: which fetches there are
+	Bytes         int64                  `protobuf:"varint,10,opt,name=bytes,proto3" json:"bytes,omitempty"`                             // of them, as stored
+	Note          string                 `protobuf:"bytes,11,opt,name=note,proto3" json:"note,omitempty"`                                // what came of it
+	Amount        float64                `protobuf:"fixed64,12,opt,name=amount,proto3" json:"amount,omitempty"`                          // added to the loser's score
+	Score         float64                `protobuf:"fixed64,13,opt,name=score,proto3" json:"score,omitempty"`                            // what that came to
+	Loser         uint64                 `protobuf:"fixed64,14,opt,name=loser,proto3" json:"loser,omitempty"`                            // number of the peer that was charged; 0: nobody
+	Objection     string                 `protobuf:"bytes,15,opt,name=objection,proto3" json:"objection,omitempty"`                      // by the peer that was charged
+	Old           bool                   `protobuf:"varint,16,opt,name=old,proto3" json:"old,omitempty"`                                 // trust.Case.Old
+	Same          bool                   `protobuf:"varint,17,opt,name=same,proto3" json:"same,omitempty"`                               // trust.Case.Same
+	Second        bool                   `protobuf:"varint,18,opt,name=second,proto3" json:"second,omitempty"`                           // trust.Case.Second
+	Domain        uint64                 `protobuf:"fixed64,19,opt,name=domain,proto3" json:"domain,omitempty"`                          // trust.Case.Domain
+	Also          uint64                 `protobuf:"fixed64,20,opt,name=also,proto3" json:"also,omitempty"`                              // trust.Case.Also
+	Everywhere    bool                   `protobuf:"varint,21,opt,name=everywhere,proto3" json:"everywhere,omitempty"`                   // trust.Case.Everywhere
+	PardonedUs    int64                  `protobuf:"varint,22,opt,name=pardoned_us,json=pardonedUs,proto3" json:"pardoned_us,omitempty"` // when the loser was pardoned; 0: it was not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1988,6 +1989,13 @@ func (x *Case) GetEverywhere() bool {
 		return x.Everywhere
 	}
 	return false
+}
+
+func (x *Case) GetPardonedUs() int64 {
+	if x != nil {
+		return x.PardonedUs
+	}
+	return 0
 }
 
 // Credit is what one account was credited with in one week.
@@ -3203,7 +3211,7 @@ const file_archive_proto_rawDesc = "" +
 	"\x02by\x18\t \x01(\x06R\x02by\x12\x1b\n" +
 	"\tstored_us\x18\n" +
 	" \x01(\x03R\bstoredUs\x12\x14\n" +
-	"\x05error\x18\v \x01(\tR\x05error\"\xf4\x03\n" +
+	"\x05error\x18\v \x01(\tR\x05error\"\x95\x04\n" +
 	"\x04Case\x12\x18\n" +
 	"\aaccused\x18\x01 \x01(\x06R\aaccused\x12\x18\n" +
 	"\aaccuser\x18\x02 \x01(\x06R\aaccuser\x12\x18\n" +
@@ -3228,7 +3236,9 @@ const file_archive_proto_rawDesc = "" +
 	"\x04also\x18\x14 \x01(\x06R\x04also\x12\x1e\n" +
 	"\n" +
 	"everywhere\x18\x15 \x01(\bR\n" +
-	"everywhere\"4\n" +
+	"everywhere\x12\x1f\n" +
+	"\vpardoned_us\x18\x16 \x01(\x03R\n" +
+	"pardonedUs\"4\n" +
 	"\x06Credit\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\"k\n" +

@@ -43,7 +43,7 @@ func (r *Room) Take(_ context.Context, set ledger.PageSet) (j *ledger.Job, told 
 		if changes, err = ledger.Put(changes, schema.Key3(schema.Answer, uint64(set.Channel), uint64(set.Gen), channel.URLHash(p.URL)), m); err != nil {
 			return nil, told, nil, err
 		}
-		r.used += more
+		r.adds(more)
 	}
 	return &ledger.Job{Changes: ledger.Fixed(changes)}, told, func() {}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"time"
 
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
@@ -35,8 +36,16 @@ func (r *Room) Open(ctx context.Context, about trust.Case, url string, checked *
 	number = Number(about)
 	r.one.Lock()
 	defer r.one.Unlock()
-	if _, found, err := r.header(number); err != nil || found {
-		return number, err
+	if err := ledger.Revised(func() error { return r.open(ctx, number, about, url, checked) }); err != nil {
+		return 0, fmt.Errorf("open a case about %s: %w", url, err)
+	}
+	return number, nil
+}
+
+func (r *Room) open(ctx context.Context, number uint64, about trust.Case, url string, checked *Fetch) error {
+	_, was, err := r.header(number)
+	if err != nil || was.Value != nil {
+		return err
 	}
 	c := &pb.Case{
 		Accused: uint64(about.Accused), Accuser: uint64(about.Accuser), Channel: uint64(about.Channel), Url: url, At: about.At, Reason: uint32(about.Reason),
@@ -44,19 +53,13 @@ func (r *Room) Open(ctx context.Context, about trust.Case, url string, checked *
 		Everywhere: about.Everywhere,
 	}
 	delivered, err := r.capture(ctx, url, about.Accused, about.At)
+	if err == nil && checked == nil && about.Accuser != 0 {
+		checked, err = r.capture(ctx, url, about.Accuser, about.At)
+	}
 	if err != nil {
-		return 0, fmt.Errorf("open a case about %s: %w", url, err)
+		return err
 	}
-	if checked == nil && about.Accuser != 0 {
-		if checked, err = r.capture(ctx, url, about.Accuser, about.At); err != nil {
-			return 0, fmt.Errorf("open a case about %s: %w", url, err)
-		}
-	}
-	err = r.store(ctx, number, c, map[Side]*Fetch{Delivered: delivered, Checked: checked})
-	if err != nil {
-		return 0, fmt.Errorf("open a case about %s: %w", url, err)
-	}
-	return number, nil
+	return r.store(ctx, number, c, was, map[Side]*Fetch{Delivered: delivered, Checked: checked})
 }
 
 // capture is what a peer delivered of a page, from a time on; nil: nothing that is kept.
@@ -91,6 +94,7 @@ func (r *Room) Object(ctx context.Context, number uint64, by trust.Peer, text st
 	text = channel.PlainText(text, MaxObjection)
 	var refused error
 	err := r.change(ctx, number, nil, func(c *pb.Case) {
+		refused = nil
 		switch {
 		case c.Loser != uint64(by):
 			refused = fmt.Errorf("%w: nothing was charged to this peer for it", ErrObject)
@@ -103,6 +107,29 @@ func (r *Room) Object(ctx context.Context, number uint64, by trust.Peer, text st
 		}
 	})
 	return firstOf(err, refused)
+}
+
+// Pardon notes that a peer was pardoned at some time: the cases that it had lost then are held against it no more.
+func (r *Room) Pardon(ctx context.Context, peer trust.Peer, at time.Time) error {
+	var lost []uint64
+	err := r.each(ctx, func(number uint64, m *pb.Case) error {
+		if m.Loser == uint64(peer) && m.PardonedUs == 0 && m.OpenedUs <= schema.Micros(at) {
+			lost = append(lost, number)
+		}
+		return nil
+	})
+	for _, number := range lost {
+		if err == nil {
+			err = r.change(ctx, number, nil, func(c *pb.Case) { c.PardonedUs = schema.Micros(at) })
+		}
+		if errors.Is(err, ErrNoCase) { // it was forgotten meanwhile
+			err = nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("note at its cases that %s was pardoned: %w", ledger.DelivererName(uint64(peer)), err)
+	}
+	return nil
 }
 
 // Objectors counts the objections of each peer that lost a case.
@@ -129,36 +156,42 @@ func (r *Room) Close(ctx context.Context, number uint64) error {
 	})
 }
 
-// change changes a case that is there.
+// change changes a case that is there. Where another manager changes it at the same moment, one of the two looks again.
 func (r *Room) change(ctx context.Context, number uint64, add map[Side]*Fetch, edit func(*pb.Case)) error {
 	r.one.Lock()
 	defer r.one.Unlock()
-	c, found, err := r.header(number)
-	if err == nil && !found {
-		err = ErrNoCase
-	}
-	if err == nil {
+	err := ledger.Revised(func() error {
+		c, was, err := r.header(number)
+		if err == nil && was.Value == nil {
+			err = ErrNoCase
+		}
+		if err != nil {
+			return err
+		}
 		edit(c)
-		err = r.store(ctx, number, c, add)
-	}
+		return r.store(ctx, number, c, was, add)
+	})
 	if err != nil {
 		return fmt.Errorf("case %016x: %w", number, err)
 	}
 	return nil
 }
 
-func (r *Room) header(number uint64) (*pb.Case, bool, error) {
+// header reads the header of a case, and the condition that it is still so. Without a value there is no such case.
+func (r *Room) header(number uint64) (*pb.Case, ledger.Change, error) {
 	c := new(pb.Case)
-	var found bool
+	var was ledger.Change
 	err := r.ledger.View(func(snap ledger.Snapshot) (err error) {
-		found, err = ledger.Get(snap, caseKey(number), c)
+		if was, err = ledger.As(snap, caseKey(number)); err == nil && was.Value != nil {
+			err = schema.Decode(was.Value, c)
+		}
 		return err
 	})
-	return c, found, err
+	return c, was, err
 }
 
-// store writes a case's header and some of its sides at once.
-func (r *Room) store(ctx context.Context, number uint64, c *pb.Case, add map[Side]*Fetch) error {
+// store writes a case's header and some of its sides at once, if the header is as it was.
+func (r *Room) store(ctx context.Context, number uint64, c *pb.Case, was ledger.Change, add map[Side]*Fetch) error {
 	if err := r.count(); err != nil {
 		return err
 	}
@@ -191,10 +224,10 @@ func (r *Room) store(ctx context.Context, number uint64, c *pb.Case, add map[Sid
 	if err != nil {
 		return err
 	}
-	if err := r.ledger.Change(changes...); err != nil {
+	if err := r.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(changes), Still: [2]ledger.Change{was}}); err != nil {
 		return err
 	}
-	r.used += more
+	r.adds(more)
 	r.cases[number] = holds(c)
 	return nil
 }
@@ -235,23 +268,35 @@ func caseIn(number uint64, m *pb.Case) Case {
 	}
 	return Case{
 		Number: number, About: about, URL: m.Url, Opened: schema.Time(m.OpenedUs), Closed: schema.Time(m.ClosedUs), Loser: trust.Peer(m.Loser),
-		Amount: m.Amount, Score: m.Score, Note: m.Note, Bytes: m.Bytes, Objection: m.Objection,
+		Amount: m.Amount, Score: m.Score, Note: m.Note, Bytes: m.Bytes, Objection: m.Objection, Pardoned: schema.Time(m.PardonedUs),
 	}
 }
 
-// List lists the cases in which a peer is accused, accuses, or has lost, those opened last first, without what was fetched. 0: all cases.
-func (r *Room) List(ctx context.Context, peer trust.Peer) (out []Case, err error) {
+// List lists the cases in which a peer is accused, accuses, or has lost, those opened last first, without what was fetched, and tells how many more there are that were
+// opened before. 0: all cases.
+func (r *Room) List(ctx context.Context, peer trust.Peer) (out []Case, more int, err error) {
+	n := uint64(peer)
+	return r.list(ctx, func(m *pb.Case) bool { return n == 0 || m.Accused == n || m.Accuser == n || m.Loser == n })
+}
+
+// Held lists likewise the cases that are held against a peer: those that it has lost since it was pardoned, or ever.
+func (r *Room) Held(ctx context.Context, peer trust.Peer) (out []Case, more int, err error) {
+	return r.list(ctx, func(m *pb.Case) bool { return m.Loser == uint64(peer) && m.PardonedUs == 0 })
+}
+
+func (r *Room) list(ctx context.Context, which func(*pb.Case) bool) (out []Case, more int, err error) {
 	err = r.each(ctx, func(number uint64, m *pb.Case) error {
-		if n := uint64(peer); n == 0 || m.Accused == n || m.Accuser == n || m.Loser == n {
+		if which(m) {
 			out = append(out, caseIn(number, m))
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list cases: %w", err)
+		return nil, 0, fmt.Errorf("list cases: %w", err)
 	}
 	slices.SortFunc(out, func(x, y Case) int { return cmp.Or(y.Opened.Compare(x.Opened), cmp.Compare(x.Number, y.Number)) })
-	return out[:min(len(out), maxListed)], nil
+	n := min(len(out), maxListed)
+	return out[:n:n], len(out) - n, nil
 }
 
 // Unclosed are the numbers of all cases that nobody has closed.

@@ -86,10 +86,13 @@ type Room struct {
 	pages  *pages.Pages
 
 	one     sync.Mutex // one change of cases at a time
-	used    int64      // bytes of what is kept; owned by who holds one, as the next two
+	used    int64      // bytes of what is kept; owned by who holds one, as the next four
+	added   int64      // bytes that were stored since that was counted
 	cases   map[uint64]*holding
 	counted bool
-	pack    *zstd.Encoder
+	// countedAt is when; what other managers add is known from the next count on.
+	countedAt time.Time
+	pack      *zstd.Encoder
 }
 
 // New makes the room.
@@ -140,6 +143,7 @@ type Case struct {
 	Bytes  int64   // of the sides, packed
 	// Objection is what the loser says to it; empty: nothing.
 	Objection string
+	Pardoned  time.Time // when the loser was pardoned; zero: it was not
 	Fetches   [sides]*Fetch
 }
 

@@ -2,7 +2,9 @@ package evidence
 
 import (
 	"cmp"
+	"context"
 	"slices"
+	"time"
 
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
@@ -26,15 +28,20 @@ func holds(c *pb.Case) *holding {
 	return &holding{of: [4]uint64{c.Accused, c.Accuser, c.Channel, c.Domain}, opened: c.OpenedUs, closed: c.ClosedUs, bytes: c.Bytes}
 }
 
-// count adds up what is kept, unless that is known.
+// countEvery is how long a count holds where other managers keep evidence in the same room.
+const countEvery = time.Minute
+
+// count adds up what is kept, unless that is known. Where other managers add to it too, it is counted again now and then, and after each share of the room that was
+// added here: so the room is one for all of them, but for a share of each.
 func (r *Room) count() error {
-	if r.counted {
+	now := r.cfg.Clock()
+	if r.counted && (!r.ledger.Others.Shared() || r.added < r.cfg.MaxBytes/shares && now.Sub(r.countedAt).Abs() < countEvery) {
 		return nil
 	}
-	r.used, r.cases = 0, map[uint64]*holding{}
+	r.used, r.added, r.countedAt, r.cases = 0, 0, now, map[uint64]*holding{}
 	err := r.ledger.View(func(snap ledger.Snapshot) error {
 		m := new(pb.Fetch)
-		err := snap.Scan([]byte{schema.Answer}, nil, true, func(_, value []byte) (bool, error) {
+		return snap.Scan([]byte{schema.Answer}, nil, true, func(_, value []byte) (bool, error) {
 			m.Reset()
 			if err := schema.Decode(value, m); err != nil {
 				return false, err
@@ -42,26 +49,23 @@ func (r *Room) count() error {
 			r.used += int64(len(m.Body))
 			return true, nil
 		})
-		if err != nil {
-			return err
-		}
-		c := new(pb.Case)
-		return snap.Scan([]byte{schema.Case}, nil, true, func(key, value []byte) (bool, error) {
-			if len(key) != len(caseKey(0)) {
-				return true, nil
-			}
-			c.Reset()
-			if err := schema.Decode(value, c); err != nil {
-				return false, err
-			}
-			h := holds(c)
-			r.cases[schema.Number(key, 0)] = h
-			r.used += h.bytes
-			return true, nil
-		})
 	})
+	if err == nil {
+		err = r.each(context.Background(), func(number uint64, m *pb.Case) error {
+			h := holds(m)
+			r.cases[number] = h
+			r.used += h.bytes
+			return nil
+		})
+	}
 	r.counted = err == nil
 	return err
+}
+
+// adds counts what was stored here.
+func (r *Room) adds(bytes int64) {
+	r.used += bytes
+	r.added += bytes
 }
 
 // fit makes room for what a case is to hold beside what it has: within the shares of its accused, its accuser, its channel and its domain, of which older cases give
@@ -161,11 +165,7 @@ func (r *Room) strip(but uint64, need int64, which func(*holding) bool) error {
 		if h.bytes == 0 {
 			continue
 		}
-		changes, err := r.bare(number)
-		if err == nil {
-			err = r.ledger.Change(changes...)
-		}
-		if err != nil {
+		if err := ledger.Revised(func() error { return r.bare(number) }); err != nil {
 			return err
 		}
 		need -= h.bytes
@@ -175,17 +175,18 @@ func (r *Room) strip(but uint64, need int64, which func(*holding) bool) error {
 	return nil
 }
 
-// bare is a case without its bodies.
-func (r *Room) bare(number uint64) (changes []ledger.Change, err error) {
+// bare takes the bodies out of a case. One that another manager has dropped stays so.
+func (r *Room) bare(number uint64) error {
+	c, was, err := r.header(number)
+	if err != nil || was.Value == nil {
+		return err
+	}
+	c.Bytes = 0
+	changes, err := ledger.Put(nil, caseKey(number), c)
+	if err != nil {
+		return err
+	}
 	err = r.ledger.View(func(snap ledger.Snapshot) error {
-		c := new(pb.Case)
-		if _, err := ledger.Get(snap, caseKey(number), c); err != nil {
-			return err
-		}
-		c.Bytes = 0
-		if changes, err = ledger.Put(changes, caseKey(number), c); err != nil {
-			return err
-		}
 		for s := Side(1); s < sides; s++ {
 			m := new(pb.Fetch)
 			found, err := ledger.Get(snap, sideKey(number, s), m)
@@ -202,5 +203,8 @@ func (r *Room) bare(number uint64) (changes []ledger.Change, err error) {
 		}
 		return nil
 	})
-	return changes, err
+	if err != nil {
+		return err
+	}
+	return r.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(changes), Still: [2]ledger.Change{was}})
 }

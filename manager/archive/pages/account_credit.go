@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	pb "shoal/manager/archive/archivepb"
@@ -17,7 +19,7 @@ func (p *Pages) CreditOf(ctx context.Context, account string) (out AccountCredit
 	out.Account = account
 	number := p.ledger.DelivererNumber(account)
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		withheld, err := withheld(snap, p.ledger)
+		withheld, err := p.withheld(ctx, snap)
 		if err != nil {
 			return err
 		}
@@ -29,7 +31,7 @@ func (p *Pages) CreditOf(ctx context.Context, account string) (out AccountCredit
 		if err != nil {
 			return err
 		}
-		out.Rank, out.Ranked, out.Team = r.places[number], len(r.places), r.teams[out.Profile.Team]
+		out.Rank, out.Ranked, out.Team = r.places[number], len(r.places), r.teams[NameKey(out.Profile.Team)]
 		return creditOf(ctx, snap, number, func(week uint32, e Earned) {
 			if n := len(out.Weeks); n == 0 || out.Weeks[n-1].Name != weekName(week) {
 				out.Weeks = append(out.Weeks, Week{Name: weekName(week), Monday: monday(week)})
@@ -54,8 +56,8 @@ func (p *Pages) Holder(account string) uint64 { return p.ledger.DelivererNumber(
 // ranking is who has how much, ever.
 type ranking struct {
 	at     time.Time
-	places map[uint64]int // of accounts
-	teams  map[string]TeamPlace
+	places map[uint64]int       // of accounts
+	teams  map[string]TeamPlace // by NameKey
 }
 
 // rankedFor is how long a ranking is told again: it goes through all credits.
@@ -82,7 +84,7 @@ func (p *Pages) ranked(ctx context.Context, snap ledger.Snapshot, withheld map[u
 		return nil, err
 	}
 	r := &ranking{at: now, places: make(map[uint64]int, len(by)), teams: map[string]TeamPlace{}}
-	accounts, teams := make([]row[uint64], 0, len(by)), map[string]*Earned{}
+	accounts, all := make([]row[uint64], 0, len(by)), teams{}
 	for number, e := range by {
 		accounts = append(accounts, row[uint64]{number, *e})
 		f, err := profile(snap, number)
@@ -90,16 +92,13 @@ func (p *Pages) ranked(ctx context.Context, snap ledger.Snapshot, withheld map[u
 			return nil, err
 		}
 		if f.Public && f.Team != "" {
-			if teams[f.Team] == nil {
-				teams[f.Team] = &Earned{}
-			}
-			teams[f.Team].add(*e)
+			all.add(f.Team, *e)
 		}
 	}
 	rank(accounts, func(of uint64, _ Earned, place int) { r.places[of] = place })
-	sums := make([]row[string], 0, len(teams))
-	for name, e := range teams {
-		sums = append(sums, row[string]{name, *e})
+	sums := make([]row[string], 0, len(all))
+	for key, t := range all {
+		sums = append(sums, row[string]{key, t.Earned})
 	}
 	rank(sums, func(of string, e Earned, place int) { r.teams[of] = TeamPlace{e, place, len(sums)} })
 	p.lastRanking = r
@@ -177,9 +176,12 @@ func eachCredit(ctx context.Context, snap ledger.Snapshot, from uint32, do func(
 	})
 }
 
-// withheld are the accounts that have a suspended peer.
-func withheld(snap ledger.Snapshot, l *ledger.Ledger) (map[uint64]bool, error) {
-	out := map[uint64]bool{}
+// withheld are the accounts that are banned or have a suspended peer.
+func (p *Pages) withheld(ctx context.Context, snap ledger.Snapshot) (map[uint64]bool, error) {
+	out, err := p.outlaws.of(ctx, p, snap)
+	if err != nil {
+		return nil, err
+	}
 	return out, snap.Scan([]byte{schema.Suspension}, nil, true, func(key, value []byte) (bool, error) {
 		if len(key) != len(schema.Key(schema.Suspension, 0)) {
 			return true, nil
@@ -191,10 +193,72 @@ func withheld(snap ledger.Snapshot, l *ledger.Ledger) (map[uint64]bool, error) {
 		}
 		_, err := ledger.Get(snap, schema.Key(schema.Deliverer, schema.Number(key, 0)), &d)
 		if !m.Pardon && d.Account != "" {
-			out[l.DelivererNumber(d.Account)] = true
+			out[p.ledger.DelivererNumber(d.Account)] = true
 		}
 		return true, err
 	})
+}
+
+// outlaws are the accounts that operators have banned, or of which they have banned each peer that has delivered. They are looked up again when other names are banned,
+// and now and then, since an account may have sent another peer meanwhile.
+type outlaws struct {
+	mu       sync.Mutex // guards all below
+	at       time.Time
+	names    []string
+	accounts map[uint64]bool
+}
+
+// of returns them, in a map of the caller's own.
+func (o *outlaws) of(ctx context.Context, p *Pages, snap ledger.Snapshot) (map[uint64]bool, error) {
+	if p.cfg.Banned == nil {
+		return map[uint64]bool{}, nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	names, now := p.cfg.Banned(), p.cfg.Clock()
+	if o.accounts == nil || !slices.Equal(names, o.names) || now.Sub(o.at).Abs() >= rankedFor {
+		accounts, err := p.bannedAccounts(ctx, snap, names)
+		if err != nil {
+			return nil, err
+		}
+		o.at, o.names, o.accounts = now, slices.Clone(names), accounts
+	}
+	return maps.Clone(o.accounts), nil
+}
+
+// bannedAccounts are the accounts among names, and those of which each peer that has delivered is among them.
+func (p *Pages) bannedAccounts(ctx context.Context, snap ledger.Snapshot, names []string) (map[uint64]bool, error) {
+	out, peers, shared := map[uint64]bool{}, map[string]bool{}, map[string]bool{}
+	for _, name := range names {
+		number := p.ledger.DelivererNumber(name)
+		out[number] = true // a peer that joined without an invite is an account too
+		var d pb.Deliverer
+		if _, err := ledger.Get(snap, schema.Key(schema.Deliverer, number), &d); err != nil {
+			return nil, err
+		}
+		if peers[name] = true; d.Account != "" && d.Account != name {
+			shared[d.Account] = true
+		}
+	}
+	if len(shared) > 0 {
+		var d pb.Deliverer
+		if err := snap.Scan([]byte{schema.Deliverer}, nil, true, func(_, value []byte) (bool, error) {
+			d.Reset()
+			if err := schema.Decode(value, &d); err != nil {
+				return false, err
+			}
+			if !peers[d.Peer] {
+				delete(shared, d.Account)
+			}
+			return true, ctx.Err()
+		}); err != nil {
+			return nil, err
+		}
+	}
+	for account := range shared {
+		out[p.ledger.DelivererNumber(account)] = true
+	}
+	return out, nil
 }
 
 func profile(snap ledger.Snapshot, account uint64) (Profile, error) {

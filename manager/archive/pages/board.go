@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -47,7 +48,7 @@ type Week struct {
 type AccountCredit struct {
 	Account string  `json:"account"`
 	Profile Profile `json:"profile"`
-	// Withheld says that a peer of the account is suspended: nothing of it counts until it is pardoned.
+	// Withheld says that the account is banned or a peer of it suspended: nothing of it counts until that is undone.
 	Withheld bool   `json:"withheld,omitempty"`
 	Weeks    []Week `json:"weeks"` // the latest first
 	Sum      Earned `json:"sum"`
@@ -68,6 +69,8 @@ type TeamPlace struct {
 type BoardRow struct {
 	Name string `json:"name"`
 	Team string `json:"team,omitempty"`
+	// Account is whose line it is: for operators, and not for the public. Empty: a team's.
+	Account string `json:"account,omitempty"`
 	Earned
 }
 
@@ -87,13 +90,6 @@ func (p *Pages) SetProfile(account string, f Profile) error {
 		}
 	}
 	number := p.ledger.DelivererNumber(account)
-	p.naming.Lock()
-	defer p.naming.Unlock()
-	if f.Public {
-		if err := p.free(number, f.Nickname); err != nil {
-			return err
-		}
-	}
 	key := schema.Key(schema.Profile, number)
 	if f == (Profile{}) {
 		return p.ledger.Change(ledger.Change{Key: key})
@@ -102,7 +98,33 @@ func (p *Pages) SetProfile(account string, f Profile) error {
 	if err != nil {
 		return err
 	}
-	return p.ledger.Change(changes...)
+	if !f.Public {
+		return p.ledger.Change(changes...)
+	}
+	return ledger.Revised(func() error { return p.take(number, f.Nickname, changes) })
+}
+
+// take gives an account its nickname, if that is free. Another manager that takes one at the same moment changes the same record: one of the two looks again.
+func (p *Pages) take(account uint64, nickname string, changes []ledger.Change) error {
+	p.naming.Lock()
+	defer p.naming.Unlock()
+	var was ledger.Change
+	taken := new(pb.Profile)
+	err := p.ledger.View(func(snap ledger.Snapshot) (err error) {
+		if was, err = ledger.As(snap, schema.Key(schema.Profile, 0)); err == nil && was.Value != nil {
+			err = schema.Decode(was.Value, taken)
+		}
+		return errors.Join(err, free(snap, account, nickname))
+	})
+	if err != nil {
+		return err
+	}
+	times, _ := strconv.ParseUint(taken.Account, 10, 64)
+	next, err := ledger.Put(nil, was.Key, &pb.Profile{Account: strconv.FormatUint(times+1, 10)})
+	if err != nil {
+		return err
+	}
+	return p.ledger.Commit(&ledger.Job{Changes: ledger.Fixed(slices.Concat(changes, next)), Still: [2]ledger.Change{was}})
 }
 
 func (e *Earned) add(more Earned) {
@@ -112,30 +134,29 @@ func (e *Earned) add(more Earned) {
 
 // free says why an account cannot be on the board by a nickname; nil: it can. Names cost nothing to those who make accounts, and credit does: so only an account that has
 // some can take one, and no two have the same.
-func (p *Pages) free(account uint64, nickname string) error {
+func free(snap ledger.Snapshot, account uint64, nickname string) error {
 	if nickname == "" {
 		return fmt.Errorf("%w: who wants to be on the board needs a nickname", ErrProfile)
 	}
-	return p.ledger.View(func(snap ledger.Snapshot) error {
-		if first, err := firstCredit(snap, account); err != nil {
-			return err
-		} else if first == 0 {
-			return fmt.Errorf("%w: nothing that this account delivered was verified yet; try again when something was", ErrProfile)
+	if first, err := firstCredit(snap, account); err != nil {
+		return err
+	} else if first == 0 {
+		return fmt.Errorf("%w: nothing that this account delivered was verified yet; try again when something was", ErrProfile)
+	}
+	key := NameKey(nickname)
+	return snap.Scan([]byte{schema.Profile}, nil, true, func(at, value []byte) (bool, error) {
+		var m pb.Profile
+		if err := schema.Decode(value, &m); err != nil {
+			return false, err
 		}
-		return snap.Scan([]byte{schema.Profile}, nil, true, func(key, value []byte) (bool, error) {
-			var m pb.Profile
-			if err := schema.Decode(value, &m); err != nil {
-				return false, err
-			}
-			if m.Public && strings.EqualFold(m.Nickname, nickname) && schema.Number(key, 0) != account {
-				return false, fmt.Errorf("%w: another account is on the board as %q; choose another nickname", ErrProfile, m.Nickname)
-			}
-			return true, nil
-		})
+		if m.Public && NameKey(m.Nickname) == key && schema.Number(at, 0) != account {
+			return false, fmt.Errorf("%w: another account is on the board as %q; choose another nickname", ErrProfile, m.Nickname)
+		}
+		return true, nil
 	})
 }
 
-// Board adds up what was credited since the week of a time, of at most n accounts and n teams. Accounts with a suspended peer are left out.
+// Board adds up what was credited since the week of a time, of at most n accounts and n teams. Accounts that are banned, or have a suspended peer, are left out.
 func (p *Pages) Board(ctx context.Context, since time.Time, n int) (out Board, err error) {
 	from := uint32(0)
 	if since.Unix() > 0 {
@@ -143,9 +164,9 @@ func (p *Pages) Board(ctx context.Context, since time.Time, n int) (out Board, e
 	}
 	out.From = monday(from)
 	by := map[uint64]*Earned{}
-	teams := map[string]*Earned{}
+	all := teams{}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		withheld, err := withheld(snap, p.ledger)
+		withheld, err := p.withheld(ctx, snap)
 		if err != nil {
 			return err
 		}
@@ -162,20 +183,17 @@ func (p *Pages) Board(ctx context.Context, since time.Time, n int) (out Board, e
 			return err
 		}
 		for number, e := range by {
-			f, err := profile(snap, number)
-			if err != nil {
+			var f pb.Profile
+			if _, err := ledger.Get(snap, schema.Key(schema.Profile, number), &f); err != nil {
 				return err
 			}
 			if !f.Public {
 				out.Others.add(*e)
 				continue
 			}
-			out.Names = append(out.Names, BoardRow{f.Nickname, f.Team, *e})
+			out.Names = append(out.Names, BoardRow{f.Nickname, f.Team, f.Account, *e})
 			if f.Team != "" {
-				if teams[f.Team] == nil {
-					teams[f.Team] = &Earned{}
-				}
-				teams[f.Team].add(*e)
+				all.add(f.Team, *e)
 			}
 		}
 		return nil
@@ -183,8 +201,8 @@ func (p *Pages) Board(ctx context.Context, since time.Time, n int) (out Board, e
 	if err != nil {
 		return Board{}, fmt.Errorf("board: %w", err)
 	}
-	for name, e := range teams {
-		out.Teams = append(out.Teams, BoardRow{Name: name, Earned: *e})
+	for _, t := range all {
+		out.Teams = append(out.Teams, BoardRow{Name: t.name(), Earned: t.Earned})
 	}
 	for _, rows := range []*[]BoardRow{&out.Names, &out.Teams} {
 		slices.SortFunc(*rows, func(x, y BoardRow) int {

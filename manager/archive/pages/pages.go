@@ -40,6 +40,8 @@ type Config struct {
 	Writer   uint32 // which of the processes that judge pages of this archive it is; 0 where there is one
 	// Fingerprint computes the Shingle of a page from what came. Nil: what members tell is taken.
 	Fingerprint func(url, contentType string, body []byte) uint64
+	// Banned names the peers and accounts that operators refuse. Nil: none.
+	Banned func() []string
 }
 
 // Pages is the room. Its methods are safe for concurrent use.
@@ -62,6 +64,7 @@ type Pages struct {
 	recount    chan struct{}          // has room for one
 
 	lastRanking *ranking // nil: none yet
+	outlaws     outlaws
 }
 
 var _ ledger.Pages = (*Pages)(nil)

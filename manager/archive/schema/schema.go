@@ -51,7 +51,7 @@ import (
 //	Case     E CASE(8)                 Case: a conflict whose evidence is kept
 //	Case     E CASE(8) SIDE(1)         Fetch: one side of it
 //	Credit   s WEEK(4) ACCOUNT(8) WRITER(4) Credit: what an account was credited with in a week
-//	Profile  S ACCOUNT(8)              Profile: how an account wants to be shown
+//	Profile  S ACCOUNT(8)              Profile: how an account wants to be shown; of 0, which is none, how often a nickname was taken
 const (
 	State    = 'm'
 	Segment  = 'w'

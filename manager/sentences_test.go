@@ -1,0 +1,91 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"shoal/manager/archive"
+	"shoal/manager/trust"
+)
+
+// TestADecisionThatFailsIsTriedAgain has a pardon fail to make a peer a member again: the operator is told, it is tried again, and so does a manager that starts
+// after a kill. A suspension that is decided meanwhile takes its place.
+func TestADecisionThatFailsIsTriedAgain(t *testing.T) {
+	fails, bars := true, []string{}
+	bar := func(name string, barred bool) error {
+		if fails {
+			return errors.New("the disk is full")
+		}
+		bars = append(bars, fmt.Sprint(name, " ", barred))
+		return nil
+	}
+	au, a, d := judging(t)
+	au.cfg.Bar = bar
+	n := au.number("mallory")
+	rows := []archive.Deliverer{{Number: uint64(n), Peer: "mallory", Account: "mallory"}}
+	a.rows = rows
+	if err := au.Vouch(t.Context(), "mallory"); err != nil {
+		t.Fatal(err)
+	}
+	au.trust.Convict(n)
+	work := func(au *auditor) {
+		for job := au.clerks.next(0); job != nil; job = au.clerks.next(0) {
+			job(t.Context())
+		}
+		au.drain()
+	}
+	if _, err := au.Pardon(t.Context(), "mallory"); err != nil {
+		t.Fatal(err)
+	}
+	work(au)
+	if told := au.one(n).Undone; len(told) != 1 || told[0].Why != "the disk is full" || told[0].Since.IsZero() {
+		t.Fatalf("the operator is told %+v", told)
+	}
+	now := time.Now()
+	if au.cfg.Evidence.(*docket).pardoned != n {
+		t.Error("its cases are held against it still")
+	}
+	au.sentences.tick(now)
+	if work(au); len(au.sentences.undone(0)) != 1 {
+		t.Error("it is tried again at once, or forgotten")
+	}
+	fails = false
+
+	next, b, _ := judging(t) // after a kill
+	next.cfg.Store, next.cfg.Bar, b.rows = d, bar, rows
+	s := trust.ShardOf(n)
+	if err := next.trust.Restore(s, d.states[s.Name()]); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.sentences.restore(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if work(next); !slices.Equal(bars, []string{"mallory false"}) {
+		t.Errorf("after a kill: %q", bars)
+	}
+
+	bars = nil
+	au.sentences.tick(now.Add(2 * sentenceFirst))
+	if work(au); !slices.Equal(bars, []string{"mallory false"}) || len(au.sentences.undone(0)) != 0 {
+		t.Errorf("tried again: %q, still to be done: %+v", bars, au.sentences.undone(0))
+	}
+	au.sentences.tick(now)
+	if kept := string(d.states[stateSentences]); kept != "[]" {
+		t.Errorf("carried out, and kept: %s", kept)
+	}
+
+	fails = true
+	au.bar(now, n, false)
+	work(au)
+	fails = false
+	au.bar(now, n, true)
+	work(au)
+	bars = nil
+	au.sentences.tick(now.Add(time.Hour))
+	if work(au); len(bars) > 0 {
+		t.Errorf("what was decided otherwise is done: %q", bars)
+	}
+}
