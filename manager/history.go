@@ -58,7 +58,8 @@ func (h *history) add(p Point) {
 	h.points = kept
 }
 
-// freshness is the expected share of channels whose stored copy is still current, from the learnt change rates: the mean of e^(-rate*age).
+// freshness is the expected share of channels whose stored copy is still current, from the learnt change rates: the mean of e^(-rate*age). Channels that are
+// not crawled, as an operator has paused them or they were given up, do not count.
 func (st *status) freshness(now time.Time) float64 {
 	n := st.table.Len()
 	if n == 0 {
@@ -72,6 +73,9 @@ func (st *status) freshness(now time.Time) float64 {
 			continue
 		}
 		f := st.sched.Facts(recrawl.Slot(s))
+		if f.Flags&recrawl.Paused != 0 {
+			continue
+		}
 		seen++
 		if f.Updated > 0 {
 			sum += math.Exp(-f.Est.Rate() * float64(max(tick-f.Updated, 0)))

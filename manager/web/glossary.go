@@ -14,7 +14,7 @@ var glossary = map[string]struct{ name, text string }{
 	"out":        {"tasks out", "Tasks that a peer has or may have."},
 	"due":        {"due", "Channels whose time has come, and which wait for a peer with room, or until their host may be visited again."},
 	"update":     {"update", "A finished crawl that brought the stored copy of a channel up to date."},
-	"fresh":      {"fresh", "The expected share of channels whose stored copy is still what the site shows, from the change rates learnt so far."},
+	"fresh":      {"fresh", "The expected share of channels whose stored copy is still what the site shows, from the change rates learnt so far. Channels that are paused or given up do not count."},
 	"truth":      {"fresh, in truth", "The share of channels of which every stored page is what the pond shows now. Only the pond, a synthetic Web, knows it; compare it with the estimate."},
 	"truemean":   {"fresh, in truth, on average", "The share of channels that was fresh in truth, on average since this program was started, the first pass over all of them included. Pages: the share of all pages. By weight: of channels by their importance."},
 	"esterror":   {"error of the estimate", "How far the estimated share of fresh channels was from the true one, too high or too low, on average since this program was started."},

@@ -1,0 +1,45 @@
+package manager
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/manager/dispatch"
+	"shoal/recrawl"
+)
+
+// TestFreshnessIsOfWhatIsCrawled has channels that were crawled at several times, one that never was, and one of each kind that an operator has paused. Neither of
+// these changes the estimate.
+func TestFreshnessIsOfWhatIsCrawled(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	c := &core{clock: recrawl.Clock{Epoch: now.Add(-1000 * time.Minute), Step: time.Minute}, table: dispatch.NewTable()}
+	st := &status{core: c}
+	strategy, err := recrawl.New("fixed", recrawl.Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tick := c.clock.At(now)
+	c.sched = recrawl.NewScheduler(tick, strategy, recrawl.DefaultOptions())
+	rate, want := 0., 0.
+	for i, of := range []struct {
+		updated recrawl.Tick
+		flags   uint8
+	}{{tick - 100, 0}, {tick - 900, 0}, {0, 0}, {0, recrawl.Paused}, {tick, recrawl.Paused}, {tick, recrawl.Paused}} {
+		s := c.sched.Add(recrawl.Facts{Updated: of.updated, Submitted: of.updated, Flags: of.flags, Est: recrawl.Prior(1440, .5)})
+		c.table.Put(s, channel.ID(i+1), channel.HostKey(i+1))
+		if rate = c.sched.Facts(s).Est.Rate(); of.flags == 0 && of.updated > 0 {
+			want += math.Exp(-rate*float64(tick-of.updated)) / 3
+		}
+	}
+	if got := st.freshness(now); math.Abs(got-want) > 1e-9 {
+		t.Errorf("the estimate is %.3f, want %.3f", got, want)
+	}
+	for s := range recrawl.Slot(3) {
+		c.sched.Edit(s, func(f *recrawl.Facts) { f.Flags |= recrawl.Paused })
+	}
+	if got := st.freshness(now); got != 0 {
+		t.Errorf("of a network that crawls nothing %.3f is fresh", got)
+	}
+}
