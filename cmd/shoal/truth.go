@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type truth struct {
 
 	mu     sync.Mutex
 	cursor string
+	begun  bool             // what the archive had before its feed begins was read
 	copies []map[int]uint64 // by host: the stored content of each page
 	fresh  []int            // by host: stored pages that are current, as of its last look
 	of     [][]crawled      // by host: its channels that are crawled
@@ -54,9 +56,10 @@ func newTruth(w *pond.World, served func(int, int, time.Time) uint64) *truth {
 	return t
 }
 
-// changes is the archive's feed.
+// changes is the archive's feed, and what it shows of a page.
 type changes interface {
 	Changes(ctx context.Context, cursor string, limit int) ([]archive.Change, string, error)
+	Get(ctx context.Context, url string, at time.Time) (archive.Capture, error)
 }
 
 // run looks once a second until ctx ends. It reads the channels as often, unless they are so many that this would take more than a part of its time: an operator
@@ -124,12 +127,24 @@ func (t *truth) host(origin string) (int, bool) {
 	return t.world.Host(name)
 }
 
-// follow takes in what the archive stored.
+// follow takes in what the archive stored. Where the feed has forgotten what was not read yet, it begins anew.
 func (t *truth) follow(ctx context.Context, feed changes) {
 	for {
 		list, next, err := feed.Changes(ctx, t.cursor, 1000)
-		if err != nil || len(list) == 0 {
-			return
+		if t.cursor != "" && (errors.Is(err, archive.ErrTrimmed) || errors.Is(err, archive.ErrCursor)) {
+			t.mu.Lock()
+			for h := range t.copies {
+				clear(t.copies[h])
+			}
+			t.cursor, t.begun = "", false
+			t.mu.Unlock()
+			continue
+		}
+		if err != nil {
+			return // the next reading may succeed
+		}
+		if len(list) == 0 {
+			break
 		}
 		t.mu.Lock()
 		for i := range list {
@@ -138,6 +153,33 @@ func (t *truth) follow(ctx context.Context, feed changes) {
 		t.cursor = next
 		t.mu.Unlock()
 	}
+	if !t.begun {
+		t.begun = t.recall(ctx, feed)
+	}
+}
+
+// recall reads what the archive shows of pages of which its feed tells nothing: retention forgets the changes of long ago. It reports whether it could.
+func (t *truth) recall(ctx context.Context, feed changes) bool {
+	for h := range t.copies {
+		for page := range t.world.Hosts()[h].Pages {
+			if _, ok := t.copies[h][page]; ok { // only follow and recall write copies
+				continue
+			}
+			c, err := feed.Get(ctx, t.world.URL(h, page), time.Time{})
+			switch {
+			case errors.Is(err, archive.ErrNotFound):
+				continue
+			case err != nil:
+				return false
+			case c.Status == 200 || c.Status == 304:
+				text := t.served(h, page, c.Fetched)
+				t.mu.Lock()
+				t.copies[h][page] = text
+				t.mu.Unlock()
+			}
+		}
+	}
+	return true
 }
 
 func (t *truth) stored(c *archive.Change) {

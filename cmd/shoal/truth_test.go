@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,6 +25,10 @@ func (f *feedOf) Changes(context.Context, string, int) ([]archive.Change, string
 	list := *f
 	*f = nil
 	return list, "end", nil
+}
+
+func (f *feedOf) Get(context.Context, string, time.Time) (archive.Capture, error) {
+	return archive.Capture{}, archive.ErrNotFound
 }
 
 // TestTruth stores every page of some hosts at one moment and asks later. The figures must be those of a comparison of
@@ -172,6 +177,68 @@ type quiet struct{}
 
 func (quiet) Changes(_ context.Context, cursor string, _ int) ([]archive.Change, string, error) {
 	return nil, cursor, nil
+}
+
+func (quiet) Get(context.Context, string, time.Time) (archive.Capture, error) {
+	return archive.Capture{}, archive.ErrNotFound
+}
+
+// forgetful is an archive whose feed keeps the changes from some number on. A cursor is a number.
+type forgetful struct {
+	all  []archive.Change
+	kept int
+}
+
+func (f *forgetful) Changes(_ context.Context, cursor string, limit int) ([]archive.Change, string, error) {
+	n, _ := strconv.Atoi(cursor) // none is 0
+	if cursor != "" && n < f.kept {
+		return nil, "", archive.ErrTrimmed
+	}
+	n = max(n, f.kept)
+	list := f.all[n:min(n+limit, len(f.all))]
+	return list, strconv.Itoa(n + len(list)), nil
+}
+
+// Get tells the last change of a page.
+func (f *forgetful) Get(_ context.Context, url string, _ time.Time) (archive.Capture, error) {
+	for i := len(f.all) - 1; i >= 0; i-- {
+		if c := f.all[i]; c.URL == url {
+			return archive.Capture{URL: url, Status: c.Status, Fetched: c.Fetched}, nil
+		}
+	}
+	return archive.Capture{}, archive.ErrNotFound
+}
+
+// TestTruthKnowsWhatTheFeedForgot has retention forget changes: before the truth begins to read, as after a restart, and while it is behind. What is stored stays so.
+func TestTruthKnowsWhatTheFeedForgot(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, c := range map[string]struct{ first, kept int }{"before it began": {0, 3}, "while it was behind": {2, 4}, "all of them": {0, 5}} {
+		w, err := pond.NewWorld(pond.Config{Seed: 5, Hosts: 5, Pages: 5, MaxHost: 1, Start: start, Static: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := newTruth(w, func(h, p int, about time.Time) uint64 { return w.Version(h, p, about).Text })
+		chs := pondChannels(w)
+		for i := range chs {
+			chs[i].ID, chs[i].State = channel.ID(i+1), channel.Active
+		}
+		tr.readChannels(t.Context(), func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) { return chs[after:], nil })
+		var all []archive.Change
+		for h := range w.Hosts() {
+			all = append(all, archive.Change{URL: w.URL(h, 0), Status: 200, Fetched: start})
+		}
+		all[1].Status = 404
+		if c.first > 0 {
+			tr.follow(t.Context(), &forgetful{all: all[:c.first]})
+		}
+		tr.follow(t.Context(), &forgetful{all: all, kept: c.kept})
+		for range w.Hosts() {
+			tr.look(start, 0)
+		}
+		if got := tr.now(); got.Channels != .8 || got.Pages != .8 {
+			t.Errorf("%s: %+v, want .8 of all", name, got)
+		}
+	}
 }
 
 // TestTruthSeesNewChannels has an operator add channels while the truth is watched: they count from the next second on. Where reading takes long, it is done seldom.
