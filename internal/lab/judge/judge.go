@@ -14,6 +14,7 @@
 //   - stale: a channel was not crawled again in time after the last fault, or a host has none that must have one;
 //   - leaked: a process holds much more memory, goroutines, descriptors or files than before;
 //   - undead: what was taken down is in the archive;
+//   - forgotten: the manager goes by another strategy than the one that an operator chose last;
 //   - believed: what a member that lies delivered and the pond did not serve is verified, or is there after it was taken back;
 //   - mute: a text about an error tells nothing;
 //   - twice: the feed told one change of a page twice;
@@ -46,6 +47,7 @@ const (
 	Stale      Kind = "stale"
 	Leaked     Kind = "leaked"
 	Undead     Kind = "undead"
+	Forgotten  Kind = "forgotten"
 	Believed   Kind = "believed"
 	Mute       Kind = "mute"
 	Twice      Kind = "twice"
@@ -101,6 +103,7 @@ type Judge struct {
 	last     map[int]time.Time // when a host last served a page
 	blocks   map[int][]span
 	purged   map[int]time.Time // when hosts were last taken down
+	choices  []choice          // of strategies, in their order
 	steps    []step            // of clocks
 	still    []span            // when peers stood still
 	overlaps int               // requests to endless hosts while they did
@@ -184,7 +187,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 // Breaches returns what was found, the first of each kind; the last entry of a kind says how many more there are.
 func (j *Judge) Breaches() []Breach {
 	all := slices.Clone(j.breaches)
-	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked, Undead, Believed, Mute, Twice, Disordered} {
+	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked, Undead, Forgotten, Believed, Mute, Twice, Disordered} {
 		if more := j.counts[k] - maxBreaches; more > 0 {
 			all = append(all, Breach{k, fmt.Sprintf("and %d more", more)})
 		}
