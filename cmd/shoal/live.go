@@ -141,6 +141,7 @@ func summarise(before, o desk.Overview) summary {
 		PagesFetched: o.Pages - before.Pages, PagesArchived: o.Archived, PagesUnchanged: o.Unchanged - before.Unchanged, BytesDown: o.BytesDown - before.BytesDown,
 		WARCFiles: o.WARCFiles, Lookups: o.Lookups, HopsMean: o.HopsMean, RTTChosenMS: o.RTTChosenMS, RTTRandomMS: o.RTTRandomMS, Strategy: o.Strategy,
 		IntervalsS: []float64{}, Errors: map[string]int64{}, FirstPageS: -1, Seconds: o.Now.Sub(o.Started).Seconds(), Data: o.Data,
+		TrueFreshness: rounded(o.Truth),
 	}
 	for kind, n := range o.Errors {
 		if n -= before.Errors[kind]; n > 0 {

@@ -274,13 +274,13 @@ func (t *truth) now() *desk.Truth {
 	return &s
 }
 
-// fill adds the averages over time to a summary.
-func (t *truth) fill(s *summary) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if m := t.means(); m != nil {
-		s.TrueFreshness = &desk.TrueFreshness{Channels: round3(m.Channels), Pages: round3(m.Pages), Weight: round3(m.Weight), Estimate: round3(m.Estimate), EstimateError: round3(m.EstimateError)}
+// rounded are averages as a summary tells them; nil: none are known.
+func rounded(t *desk.Truth) *desk.TrueFreshness {
+	if t == nil || t.Mean == nil {
+		return nil
 	}
+	m := t.Mean
+	return &desk.TrueFreshness{Channels: round3(m.Channels), Pages: round3(m.Pages), Weight: round3(m.Weight), Estimate: round3(m.Estimate), EstimateError: round3(m.EstimateError)}
 }
 
 // means are the averages over the time of this run; nil: none has passed.

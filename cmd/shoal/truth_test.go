@@ -95,8 +95,7 @@ func TestTruth(t *testing.T) {
 			t.Errorf("%s: %v, by hand %v", what, x[0], x[1])
 		}
 	}
-	var s summary
-	tr.fill(&s)
+	s := summarise(desk.Overview{}, desk.Overview{Truth: got})
 	if s.TrueFreshness == nil || s.Channels != 0 || math.Abs(s.TrueFreshness.EstimateError-(1-fresh/hosts)) > .001 {
 		t.Errorf("summary %+v", s.TrueFreshness)
 	}
@@ -158,9 +157,11 @@ func TestTruthIsAverageOverTime(t *testing.T) {
 	if got := tr.now(); got.Mean == nil || *got.Mean != want {
 		t.Errorf("got %+v, want %+v", got.Mean, want)
 	}
-	var s summary
-	if tr.fill(&s); s.TrueFreshness == nil || *s.TrueFreshness != want {
+	if s := summarise(desk.Overview{}, desk.Overview{Truth: tr.now()}); s.TrueFreshness == nil || *s.TrueFreshness != want {
 		t.Errorf("summary %+v", s.TrueFreshness)
+	}
+	if s := summarise(desk.Overview{}, desk.Overview{}); s.TrueFreshness != nil {
+		t.Errorf("of the Web the summary tells %+v", s.TrueFreshness)
 	}
 	for name, of := range map[string]func(*desk.TrueFreshness) float64{"error": func(m *desk.TrueFreshness) float64 { return m.EstimateError }, "estimate": func(m *desk.TrueFreshness) float64 { return m.Estimate }} {
 		reg := prometheus.NewRegistry()
