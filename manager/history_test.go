@@ -15,6 +15,7 @@ import (
 func TestFreshnessIsOfWhatIsCrawled(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	c := &core{clock: recrawl.Clock{Epoch: now.Add(-1000 * time.Minute), Step: time.Minute}, table: dispatch.NewTable()}
+	c.machine = dispatch.New(now, dispatch.Config{}, nil, book{Table: c.table}, nil)
 	st := &status{core: c}
 	strategy, err := recrawl.New("fixed", recrawl.Params{})
 	if err != nil {
@@ -33,13 +34,17 @@ func TestFreshnessIsOfWhatIsCrawled(t *testing.T) {
 			want += math.Exp(-rate*float64(tick-of.updated)) / 3
 		}
 	}
-	if got := st.freshness(now); math.Abs(got-want) > 1e-9 {
+	var holds Holds
+	if got := st.freshness(now, &holds); math.Abs(got-want) > 1e-9 {
 		t.Errorf("the estimate is %.3f, want %.3f", got, want)
+	}
+	if holds.Stale != 1 || holds.Free != 1 || holds.Early != 1 || holds.MinInterval != 10*time.Minute || holds.Cap != 2 {
+		t.Errorf("one was never crawled, one might be crawled again, one is too early: %+v", holds)
 	}
 	for s := range recrawl.Slot(3) {
 		c.sched.Edit(s, func(f *recrawl.Facts) { f.Flags |= recrawl.Paused })
 	}
-	if got := st.freshness(now); got != 0 {
+	if got := st.freshness(now, new(Holds)); got != 0 {
 		t.Errorf("of a network that crawls nothing %.3f is fresh", got)
 	}
 }
