@@ -174,7 +174,7 @@ func judgeOf(t *testing.T, f *fake) *Judge {
 	t.Helper()
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
-	j, err := New(t.Context(), Config{Manager: s.URL, Token: "secret", Pond: s.URL, Slack: 10 * time.Second, BlockGrace: 5 * time.Second, Whole: 40, Endless: []string{"h2.test"}, Alias: map[string]string{"alias.test": "h1.test"}})
+	j, err := New(t.Context(), Config{Manager: s.URL, Token: "secret", Pond: s.URL, Slack: 10 * time.Second, BlockGrace: 5 * time.Second, Whole: 40, Strategy: "icr", Endless: []string{"h2.test"}, Alias: map[string]string{"alias.test": "h1.test"}})
 	if err != nil {
 		t.Fatal(err)
 	}

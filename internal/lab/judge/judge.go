@@ -84,6 +84,8 @@ type Config struct {
 	Crawled []string
 	// Whole is how many pages a host has at most of which each crawl fetches all that there are. What should be there of larger ones is not known. 0: of none.
 	Whole int
+	// Strategy is the one by which the manager goes at first. Empty: by which it goes is not judged.
+	Strategy string
 	// Ordered says that no member lies, so that each change is told once, and those of a page in the order of their times. Times of which a clock that had
 	// stepped may have told are left out.
 	Ordered bool
@@ -158,6 +160,9 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, renamed: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
 		crawled: map[int64]string{}, removed: map[int]bool{},
 		updates: map[int64]int{}, once: map[string]bool{}, newest: map[string]time.Time{}, counts: map[Kind]int{}}
+	if cfg.Strategy != "" {
+		j.choices = []choice{{name: cfg.Strategy, done: true}}
+	}
 	if err := j.pond(ctx, "/_pond/hosts", &j.hosts); err != nil {
 		return nil, err
 	}

@@ -170,12 +170,13 @@ func TestBreaches(t *testing.T) {
 			f.lie(j, "verified")
 			f.trusted.Peers[1]["peer"] = ""
 		}, Believed},
-		"a lie by one of many":         {func(f *fake, j *Judge) { f.lie(j, "verified"); f.trusted = trusted{More: 7} }, Believed},
-		"a lie by another":             {func(f *fake, _ *Judge) { f.invent(pageURL(0, 0)) }, Unserved},
-		"a strategy that nobody chose": {func(f *fake, _ *Judge) { f.strategy = "price" }, Forgotten},
-		"another strategy is chosen":   {func(f *fake, j *Judge) { j.Choosing("price", at(150)); j.Chose(); f.strategy = "price" }, ""},
-		"a choice is forgotten":        {func(_ *fake, j *Judge) { j.Choosing("price", at(150)); j.Chose() }, Forgotten},
-		"a choice came to nothing":     {func(_ *fake, j *Judge) { j.Choosing("price", at(150)) }, ""},
+		"a lie by one of many":               {func(f *fake, j *Judge) { f.lie(j, "verified"); f.trusted = trusted{More: 7} }, Believed},
+		"a lie by another":                   {func(f *fake, _ *Judge) { f.invent(pageURL(0, 0)) }, Unserved},
+		"a strategy that nobody chose":       {func(f *fake, _ *Judge) { f.strategy = "price" }, Forgotten},
+		"likewise, where that is not judged": {func(f *fake, j *Judge) { f.strategy, j.cfg.Strategy = "price", "" }, ""},
+		"another strategy is chosen":         {func(f *fake, j *Judge) { j.Choosing("price", at(150)); j.Chose(); f.strategy = "price" }, ""},
+		"a choice is forgotten":              {func(_ *fake, j *Judge) { j.Choosing("price", at(150)); j.Chose() }, Forgotten},
+		"a choice came to nothing":           {func(_ *fake, j *Judge) { j.Choosing("price", at(150)) }, ""},
 		"a choice is done, and its answer is lost": {func(f *fake, j *Judge) {
 			j.Choosing("price", at(150))
 			f.strategy = "price"

@@ -38,15 +38,16 @@ func (j *Judge) Look(ctx context.Context) error {
 
 // strategy judges by which strategy the manager goes.
 func (j *Judge) strategy(ctx context.Context) error {
+	if j.cfg.Strategy == "" {
+		return nil
+	}
 	var now struct {
 		Name string `json:"name"`
 	}
 	if err := j.manager(ctx, "/strategy", nil, &now); err != nil {
 		return err
 	}
-	if may := j.mayChoose(); len(may) == 0 {
-		j.choices = append(j.choices, choice{name: now.Name, done: true}) // with which the manager was found
-	} else if !slices.Contains(may, now.Name) {
+	if may := j.mayChoose(); !slices.Contains(may, now.Name) {
 		j.breach(Forgotten, "the manager goes by strategy %s; an operator chose %s last", now.Name, strings.Join(may, " or "))
 		j.choices = append(j.choices, choice{name: now.Name, done: true}) // it is told once
 	}

@@ -76,7 +76,7 @@ func (j *Judge) Chose() {
 // choice is a strategy that the manager was asked for, and whether it acknowledged that.
 type choice struct {
 	name string
-	at   time.Time // zero: it was there before anybody asked
+	at   time.Time // zero: nobody asked for it
 	done bool
 }
 
