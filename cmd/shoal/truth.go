@@ -19,10 +19,11 @@ import (
 // truth compares the archive with the pond, which knows what every page shows at every moment. It looks at some hosts
 // each second, so that its figures are a few seconds old.
 type truth struct {
-	world  *pond.World
-	served func(host, page int, about time.Time) uint64 // the content that a crawl was given
+	served func(host, page int, about time.Time) uint64   // the content that a crawl was given; nil: what the page showed then
+	again  func(ctx context.Context) (*pond.World, error) // asks the pond what it is; nil: it is this process's own
 
 	mu     sync.Mutex
+	world  *pond.World
 	cursor string
 	begun  bool             // what the archive had before its feed begins was read
 	copies []map[int]uint64 // by host: the stored content of each page
@@ -48,12 +49,48 @@ type crawled struct {
 const pagesASecond = 12_000
 
 func newTruth(w *pond.World, served func(int, int, time.Time) uint64) *truth {
+	t := &truth{served: served}
+	t.begin(w)
+	return t
+}
+
+// begin begins anew, with nothing known of the archive.
+func (t *truth) begin(w *pond.World) {
 	n := len(w.Hosts())
-	t := &truth{world: w, served: served, copies: make([]map[int]uint64, n), fresh: make([]int, n), of: make([][]crawled, n)}
+	t.world, t.cursor, t.begun, t.next = w, "", false, 0
+	t.copies, t.fresh, t.of = make([]map[int]uint64, n), make([]int, n), make([][]crawled, n)
 	for i := range t.copies {
 		t.copies[i] = make(map[int]uint64)
 	}
-	return t
+}
+
+// meet begins anew if the pond was started anew meanwhile, as another Web or at another time. It reports whether it was.
+func (t *truth) meet(ctx context.Context) bool {
+	w, err := t.again(ctx)
+	if err != nil {
+		return false // it is away, or as busy as to be asked later
+	}
+	is, was := w.Config(), t.world.Config()
+	if is.Start.Equal(was.Start) && is.Seed == was.Seed && is.Hosts == was.Hosts && is.Pages == was.Pages && is.MaxHost == was.MaxHost {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begin(w)
+	return true
+}
+
+const meetEvery = 30 * time.Second
+
+// text is the content that a page was crawled with at a time. What was crawled before the pond's time began was another pond's.
+func (t *truth) text(host, page int, at time.Time) uint64 {
+	switch {
+	case at.Before(t.world.Config().Start):
+		return math.MaxUint64 // no page has that
+	case t.served != nil:
+		return t.served(host, page, at)
+	}
+	return t.world.Version(host, page, at).Text
 }
 
 // changes is the archive's feed, and what it shows of a page.
@@ -67,7 +104,12 @@ type changes interface {
 func (t *truth) run(ctx context.Context, feed changes, list func(context.Context, channel.ID, int) ([]channel.Channel, error), estimate func() float64) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for again := time.Now(); ; {
+	for again, met := time.Now(), time.Now(); ; {
+		if t.again != nil && time.Since(met) >= meetEvery {
+			if met = time.Now(); t.meet(ctx) {
+				again = met
+			}
+		}
 		if began := time.Now(); !began.Before(again) {
 			t.readChannels(ctx, list)
 			again = began.Add(readPart * time.Since(began))
@@ -133,10 +175,9 @@ func (t *truth) follow(ctx context.Context, feed changes) {
 		list, next, err := feed.Changes(ctx, t.cursor, 1000)
 		if t.cursor != "" && (errors.Is(err, archive.ErrTrimmed) || errors.Is(err, archive.ErrCursor)) {
 			t.mu.Lock()
-			for h := range t.copies {
-				clear(t.copies[h])
-			}
-			t.cursor, t.begun = "", false
+			of := t.of
+			t.begin(t.world)
+			t.of = of
 			t.mu.Unlock()
 			continue
 		}
@@ -172,7 +213,7 @@ func (t *truth) recall(ctx context.Context, feed changes) bool {
 			case err != nil:
 				return false
 			case c.Status == 200 || c.Status == 304:
-				text := t.served(h, page, c.Fetched)
+				text := t.text(h, page, c.Fetched)
 				t.mu.Lock()
 				t.copies[h][page] = text
 				t.mu.Unlock()
@@ -199,7 +240,7 @@ func (t *truth) stored(c *archive.Change) {
 		delete(t.copies[h], page)
 		return
 	}
-	t.copies[h][page] = t.served(h, page, c.Fetched)
+	t.copies[h][page] = t.text(h, page, c.Fetched)
 }
 
 // look looks at the next hosts, and adds what is true for the time since the last look.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math"
 	"regexp"
 	"strconv"
@@ -289,5 +290,61 @@ func TestTruthSeesNewChannels(t *testing.T) {
 				t.Errorf("%d readings in a minute, which take %v each: want %d to %d", readings, c.takes, c.least, c.most)
 			}
 		})
+	}
+}
+
+// TestTruthMeetsAPondThatStartedAnew has the pond of a running manager end and another one begin at its place. What was crawled of the first is of no page of the second.
+func TestTruthMeetsAPondThatStartedAnew(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	world := func(hosts int, at time.Time) *pond.World {
+		w, err := pond.NewWorld(pond.Config{Seed: 5, Hosts: hosts, Pages: hosts, MaxHost: 1, Start: at, Static: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	var list []channel.Channel
+	channels := func(w *pond.World) {
+		list = pondChannels(w)
+		for i := range list {
+			list[i].ID, list[i].State = channel.ID(i+1), channel.Active
+		}
+	}
+	first, feed := world(3, start), new(forgetful)
+	tr := newTruth(first, nil)
+	now := first
+	tr.again = func(context.Context) (*pond.World, error) { return now, nil }
+	look := func(at time.Time) float64 {
+		tr.readChannels(t.Context(), func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) { return list[after:], nil })
+		tr.follow(t.Context(), feed)
+		tr.look(at, 0)
+		return tr.now().Channels
+	}
+	crawl := func(w *pond.World, at time.Time) {
+		for h := range w.Hosts() {
+			feed.all = append(feed.all, archive.Change{URL: w.URL(h, 0), Status: 200, Fetched: at})
+		}
+	}
+	channels(first)
+	crawl(first, start.Add(time.Minute))
+	if tr.meet(t.Context()) || look(start.Add(time.Hour)) != 1 {
+		t.Error("of a pond that goes on")
+	}
+	later := start.Add(2 * time.Hour)
+	now = world(4, later)
+	channels(now)
+	if !tr.meet(t.Context()) {
+		t.Fatal("another pond is taken for the first")
+	}
+	if got := look(later.Add(time.Minute)); got != 0 {
+		t.Errorf("%v is current of what nobody has crawled", got)
+	}
+	crawl(now, later.Add(2*time.Minute))
+	if got := look(later.Add(3 * time.Minute)); got != 1 {
+		t.Errorf("%v is current of what was just crawled", got)
+	}
+	tr.again = func(context.Context) (*pond.World, error) { return nil, errors.New("it is away") }
+	if tr.meet(t.Context()) || look(later.Add(4*time.Minute)) != 1 {
+		t.Error("a pond that is away was forgotten")
 	}
 }
