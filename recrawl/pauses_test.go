@@ -93,3 +93,33 @@ func TestPausesOutliveRestarts(t *testing.T) {
 		t.Errorf("of a version that knew no pauses: %+v, %v", again.rests, err)
 	}
 }
+
+// TestSleepIsNoLostCapacity has the manager's computer sleep between two plans: what the swarm has to spend is what it is without that.
+func TestSleepIsNoLostCapacity(t *testing.T) {
+	measure := func(name string, sleep Tick) float64 {
+		s := must(t, name, Params{})
+		groups := newGroups(1, nil)
+		s.Start(1, Setting{Groups: groups, Limits: &Limits{Least: 1}})
+		f := Facts{Est: Exactly(5000), Flags: Known, Submitted: 1, Updated: 1}
+		now := Tick(1)
+		for n := range 1000 {
+			if n == 500 {
+				now += sleep
+			}
+			now++
+			s.Quota(now, Load{Room: 4, Threads: 8, Idle: 4})
+			s.Observe(now, 0, &f, Event{Kind: Submitted})
+			s.Observe(now, 0, &f, Event{Kind: Updated, Service: 1})
+		}
+		if c, ok := s.(*cyclic); ok {
+			c.plan = &cyclePlan{}
+			return c.nextPeriod(now).capacity
+		}
+		return s.(*optimal).capacity(now)
+	}
+	for _, name := range []string{"optimal", "cycle"} {
+		if want, got := measure(name, 0), measure(name, 5000); want <= 0 || math.Abs(got-want) > .01*want {
+			t.Errorf("%s: a capacity of %.3f after a sleep, want %.3f as without", name, got, want)
+		}
+	}
+}

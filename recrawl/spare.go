@@ -151,22 +151,29 @@ func (s *Scheduler) stale(c *cell) bool {
 type usage struct {
 	at            Tick
 	busy, offered float64 // threads, over the ticks
+	asleep        Tick    // ticks in which nobody told of them: see pauses
 }
 
 // see takes in the threads as they are now; a caller that does not know them tells none.
 func (u *usage) see(now Tick, l Load) {
-	if u.at > 0 && now > u.at && l.Threads > 0 {
-		ticks := float64(min(now-u.at, 100))
+	switch ticks := float64(now - u.at); {
+	case u.at == 0 || now <= u.at:
+	case now-u.at >= leastPause:
+		u.asleep += now - u.at
+	case l.Threads > 0:
 		u.offered += ticks * float64(l.Threads)
 		u.busy += ticks * float64(l.Threads-min(l.Idle, l.Threads))
 	}
 	u.at = now
 }
 
-func (u *usage) reset() { u.busy, u.offered = 0, 0 }
+func (u *usage) reset() { u.busy, u.offered, u.asleep = 0, 0, 0 }
+
+// awake is how many ticks have passed since then in which somebody told of threads; 1 at least. It was reset then.
+func (u *usage) awake(now, since Tick) float64 { return max(float64(now-since-u.asleep), 1) }
 
 // offer is how many threads peers have offered on average.
-func (u *usage) offer(now, since Tick) float64 { return u.offered / max(float64(now-since), 1) }
+func (u *usage) offer(now, since Tick) float64 { return u.offered / u.awake(now, since) }
 
 // mostSpare bounds how many times what was used a strategy may think that peers can do.
 const mostSpare = 4
