@@ -15,7 +15,7 @@ var glossary = map[string]struct{ name, text string }{
 	"due":        {"due", "Channels whose time has come, and which wait for a peer with room, or until their host may be visited again."},
 	"update":     {"update", "A finished crawl that brought the stored copy of a channel up to date."},
 	"fresh":      {"fresh", "The expected share of channels whose stored copy is still what the site shows, from the change rates learnt so far. Channels that are paused or given up do not count."},
-	"heldback":   {"what holds the crawl back", "A thread is room for one task at a peer. A channel that was never crawled, or whose copy is more probably stale than fresh, should have one. Where threads are idle though there are such channels, this says what holds most of them back; it is a few seconds old."},
+	"heldback":   {"holding back", "A thread is room for one task at a peer. A channel that was never crawled, or whose copy is more probably stale than fresh, should have one. Where threads are idle though there are such channels, this says what holds most of them back; it is a few seconds old."},
 	"truth":      {"fresh, in truth", "The share of channels of which every stored page is what the pond shows now. Only the pond, a synthetic Web, knows it; compare it with the estimate."},
 	"truemean":   {"fresh, in truth, on average", "The share of channels that was fresh in truth, on average since this program was started, the first pass over all of them included. Pages: the share of all pages. By weight: of channels by their importance."},
 	"esterror":   {"error of the estimate", "How far the estimated share of fresh channels was from the true one, too high or too low, on average since this program was started."},
