@@ -48,3 +48,32 @@ func TestFreshnessIsOfWhatIsCrawled(t *testing.T) {
 		t.Errorf("of a network that crawls nothing %.3f is fresh", got)
 	}
 }
+
+// TestTrialIsOfWhatIsCrawled adds paused channels to those of a trial: it foretells what it did without them.
+func TestTrialIsOfWhatIsCrawled(t *testing.T) {
+	const at = 10_000
+	foretell := func(paused int) Outlook {
+		opt := recrawl.DefaultOptions()
+		strategy, err := recrawl.New("icr", recrawl.Params{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		try := trial{opt: opt, at: at, of: 8 + paused, capacity: 1, state: recrawl.NewScheduler(at, strategy, opt).AppendState(nil)}
+		for i := range 8 + paused {
+			f := recrawl.Facts{Submitted: at - 2000, Updated: at - 2000, Est: recrawl.Prior(1440, .5)}
+			if i >= 8 {
+				f.Flags = recrawl.Paused
+			}
+			try.facts = append(try.facts, f)
+		}
+		out, err := try.run(t.Context(), strategy, 0, Config{Tick: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	want, got := foretell(0), foretell(8)
+	if want.Freshness < .5 || math.Abs(got.Freshness-want.Freshness) > 1e-9 || got.Tasks != want.Tasks {
+		t.Errorf("%d tasks and a freshness of %.3f, want %d and %.3f as without paused channels", got.Tasks, got.Freshness, want.Tasks, want.Freshness)
+	}
+}
