@@ -29,7 +29,8 @@ type Point struct {
 // sampleHistory takes a point of the plots, and the freshness estimate with it.
 func (st *status) sampleHistory(now time.Time) {
 	h := &st.history
-	h.sampled, h.fresh = now, st.freshness(now)
+	h.sampled, h.holds = now, Holds{}
+	h.fresh = st.freshness(now, &h.holds)
 	up, pg, ref := h.rates.sample(now, st.tally.updates, st.tally.pages, st.counts().Refused)
 	h.add(Point{At: now, UpdatesMin: up, PagesMin: pg, RefusedMin: ref, Out: st.machine.Out(), Peers: st.near.peers(), Freshness: h.fresh, Intervals: st.intervals()})
 }
@@ -40,6 +41,7 @@ type history struct {
 	rates   rates
 	sampled time.Time
 	fresh   float64
+	holds   Holds
 	kept    time.Time // when the events were written last
 }
 
@@ -58,8 +60,9 @@ func (h *history) add(p Point) {
 	h.points = kept
 }
 
-// freshness is the expected share of channels whose stored copy is still current, from the learnt change rates: the mean of e^(-rate*age).
-func (st *status) freshness(now time.Time) float64 {
+// freshness is the expected share of channels whose stored copy is still current, from the learnt change rates: the mean of e^(-rate*age). Channels that are
+// not crawled, as an operator has paused them or they were given up, do not count. It counts what holds the others back.
+func (st *status) freshness(now time.Time, holds *Holds) float64 {
 	n := st.table.Len()
 	if n == 0 {
 		return 0
@@ -72,11 +75,17 @@ func (st *status) freshness(now time.Time) float64 {
 			continue
 		}
 		f := st.sched.Facts(recrawl.Slot(s))
+		if f.Flags&recrawl.Paused != 0 {
+			continue
+		}
 		seen++
+		holds.count(st, now, tick, recrawl.Slot(s))
 		if f.Updated > 0 {
 			sum += math.Exp(-f.Est.Rate() * float64(max(tick-f.Updated, 0)))
 		}
 	}
+	holds.scale(step)
+	holds.limited(st.sched.Limits(), st.clock.Step)
 	if seen == 0 {
 		return 0
 	}

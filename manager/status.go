@@ -54,6 +54,8 @@ type Overview struct {
 	RTTRandomMS float64
 	Lookups     int64
 	Threads     int            // that the peers offer
+	Idle        int            // of them without a task
+	Holds       Holds          // some seconds old
 	Usage       dispatch.Usage // of their time, since the manager's start
 	Archive     archive.Stats
 	Suspects    []conduct.Member // members that an operator should look at, the worst first
@@ -108,7 +110,8 @@ func (st *status) overview(now time.Time) Overview {
 		Errors: maps.Clone(st.tally.errors), History: slices.Clone(st.history.points), Data: st.cfg.Data, Notices: slices.Sorted(maps.Values(st.tally.notices)),
 		Discovered: st.find.discovered, Archive: st.cfg.Archive.Stats(), Blocking: st.tally.blocking(),
 	}
-	o.Threads, o.Usage = st.near.Capacity(now).Threads, st.machine.Usage()
+	c := st.near.Capacity(now)
+	o.Threads, o.Idle, o.Usage, o.Holds = c.Threads, c.Idle, st.machine.Usage(), st.history.holds
 	o.Suspects, o.AllSuspects = st.members.suspects(now)
 	if now.Sub(st.trustedAt) >= trustedEvery {
 		st.trustedAt, st.trusted = now, st.auditor.info(now)

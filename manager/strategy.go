@@ -405,13 +405,18 @@ func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, newShare flo
 			sched.Observe(now, s, recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: 1, Service: f.Service.Float()})
 		}
 	}
-	end := t.at + trialTicks
+	end, seen := t.at+trialTicks, 0
 	for i := range t.facts {
-		if f := sched.Facts(recrawl.Slot(i)); f.Updated > 0 {
+		f := sched.Facts(recrawl.Slot(i))
+		if f.Flags&recrawl.Paused != 0 {
+			continue
+		}
+		seen++
+		if f.Updated > 0 {
 			out.Freshness += math.Exp(-f.Est.Rate() * float64(max(end-f.Updated, 0)))
 		}
 	}
-	out.Freshness /= float64(max(len(t.facts), 1))
+	out.Freshness /= float64(max(seen, 1))
 	for _, iv := range sched.Intervals() {
 		out.Intervals = append(out.Intervals, time.Duration(iv)*cfg.Tick)
 	}

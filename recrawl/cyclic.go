@@ -149,7 +149,7 @@ const firstPassPart = 10 // the first pass is over when less than this part of t
 
 // nextPeriod is the period that begins now, as far as it follows from what was measured.
 func (c *cyclic) nextPeriod(now Tick) *cyclePlan {
-	elapsed := max(float64(now-c.since), 1)
+	elapsed := c.usage.awake(now, c.since)
 	next := &cyclePlan{from: now, to: now + wholeTicks(c.p.PlanEvery), capacity: c.spent / elapsed,
 		arrive: float64(c.added) / elapsed, Fast: float64(c.fast) / elapsed * c.p.PlanEvery}
 	if c.plan == nil {

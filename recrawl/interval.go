@@ -17,6 +17,8 @@ import (
 // A new interval holds from a channel's next submission on. If it held at once, all channels of a group that it makes overdue would be
 // submitted in the same minute, and stay in step for ever.
 //
+// Time in which the manager was stopped does not count: neither reassignment nor a channel's gap between updates is longer by it.
+//
 // The paper's crawlers refuse nothing. Here a channel whose task was refused is due again after refusedShare of its interval, an hour at most: it would
 // otherwise miss a whole interval though nothing crawled it, whereas the paper's tasks wait in a queue.
 type interval struct {
@@ -35,6 +37,7 @@ type interval struct {
 	told  bool // peers refuse what they cannot start
 	cap   *Limits
 	usage usage // of the peers' threads since the last reassignment
+	rests pauses
 }
 
 // tally is a group's record since the last reassignment.
@@ -67,8 +70,11 @@ func (v *interval) Start(now Tick, in Setting) {
 		v.epoch, v.since, v.t, v.past = 1, now, nil, nil
 		v.last = make([]float64, v.g.K())
 	}
-	if in.Anew && v.since != now {
-		v.begin(now)
+	if in.Anew {
+		v.rests.heard(now) // others were in force meanwhile
+		if v.since != now {
+			v.begin(now)
+		}
 	}
 }
 
@@ -123,6 +129,9 @@ func (v *interval) Quota(now Tick, l Load) Quota {
 		return q
 	}
 	v.usage.see(now, l)
+	if v.rests.see(now); v.rests.lost > v.since { // how long it was since then is not known
+		v.begin(now)
+	}
 	first := 0
 	for first < v.g.K()-1 && v.g.Count(first) == 0 {
 		first++
@@ -134,6 +143,11 @@ func (v *interval) Quota(now Tick, l Load) Quota {
 }
 
 func (v *interval) Observe(now Tick, _ Slot, f *Facts, e Event) {
+	if e.Kind == Added {
+		v.rests.heard(min(max(f.Submitted, f.Updated), now))
+	} else if e.Kind == Updated {
+		v.rests.see(now)
+	}
 	if e.Kind == Refused {
 		v.told = true
 	}
@@ -176,7 +190,7 @@ func (v *interval) fresh(f *Facts) {
 	}
 	f.Epoch, f.Subs, f.Succ, f.Anchor = v.epoch, 0, 0, 0
 	if f.Updated > 0 {
-		f.Anchor = uint16(min(max(v.since-f.Updated, 0), math.MaxUint16))
+		f.Anchor = uint16(min(max(v.rests.awake(f.Updated, v.since), 0), math.MaxUint16))
 	}
 }
 
@@ -202,13 +216,13 @@ func (v *interval) gap(f *Facts, last Tick) float64 {
 	if f.Succ == 0 {
 		return 0
 	}
-	return float64(last-v.since+Tick(f.Anchor)) / float64(f.Succ)
+	return float64(v.rests.awake(v.since, last)+Tick(f.Anchor)) / float64(f.Succ)
 }
 
 // reassign gives the groups new intervals. A group without updates keeps its own.
 func (v *interval) reassign(now Tick) {
 	t := v.Intervals()
-	dt := float64(now - v.since)
+	dt := float64(max(v.rests.awake(v.since, now), 1))
 	switch v.name {
 	case "iir":
 		v.byInterval(t, dt)
@@ -307,6 +321,12 @@ func (v *interval) AppendState(b []byte) []byte {
 		b = appendInts(b, int64(r.since))
 		b = appendFloats(b, r.t)
 	}
+	if n := len(v.rests.all); n > 0 { // versions before 0.2.0 begin anew with what follows
+		b = appendInts(b, int64(n))
+		for _, p := range v.rests.all {
+			b = appendInts(b, int64(p.from), int64(p.to))
+		}
+	}
 	return b
 }
 
@@ -322,8 +342,19 @@ func (v *interval) Restore(b []byte) error {
 			all = append(all, past[len(past)-1].t)
 		}
 	}
+	var rests []pause
+	if len(r.b) > 0 { // states without pauses end here
+		for n := r.int(); n > 0 && len(rests) < pausesKept; n-- {
+			rests = append(rests, pause{Tick(r.int()), Tick(r.int())})
+		}
+	}
 	if err := r.end(); err != nil {
 		return err
+	}
+	for _, p := range rests {
+		if p.from < 0 || p.to < p.from {
+			return fmt.Errorf("%w: a pause from %d to %d", ErrState, p.from, p.to)
+		}
 	}
 	for _, t := range all {
 		for _, x := range t {
@@ -333,5 +364,6 @@ func (v *interval) Restore(b []byte) error {
 		}
 	}
 	v.epoch, v.since, v.t, v.last, v.past = uint16(epoch), Tick(since), t, last, past
+	v.rests.all = rests
 	return nil
 }

@@ -178,7 +178,7 @@ func (o *optimal) capacity(now Tick) float64 {
 	if o.restored > 0 {
 		return o.restored
 	}
-	shown := o.spent / max(float64(now-o.since), 1) * o.usage.factor()
+	shown := o.spent / o.usage.awake(now, o.since) * o.usage.factor()
 	if o.plan != nil { // the swarm changes more slowly than chance
 		return .5*shown + .5*o.plan.Summary.Spend
 	}

@@ -22,7 +22,7 @@ type spares struct {
 	cursor int     // slot to look at next
 	looked int     // slots looked at since something was last taken
 	at     Tick
-	lacks  bool // in this tick the caller had no place for one
+	lacks  bool // in this tick the caller had no place for one, or the strategy kept it
 }
 
 type spare struct {
@@ -38,7 +38,7 @@ type spare struct {
 func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool)) int {
 	s.now = max(s.now, now)
 	v := &s.spares
-	if s.quota.Strict || n <= 0 {
+	if n <= 0 {
 		return 0
 	}
 	if now != v.at {
@@ -46,6 +46,10 @@ func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool
 	}
 	if len(v.found) == 0 {
 		s.findSpares(min(n*spareEach, spareLook))
+	}
+	if s.quota.Strict {
+		v.lacks = v.lacks || len(v.found) > 0
+		return 0
 	}
 	taken := 0
 	for taken < n && len(v.found) > 0 {
@@ -71,7 +75,7 @@ func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool
 	return taken
 }
 
-// Lacking says whether, in this tick, Spare had slots that are missing or probably stale, and no place for them.
+// Lacking says whether, in this tick, Spare had slots that are missing or probably stale, and no place for them, or a strategy that keeps them.
 func (s *Scheduler) Lacking() bool { return s.spares.lacks }
 
 // Take takes a slot that Next has offered and whose admit said to ask again later, if it may be taken still. admit is as there.
@@ -135,29 +139,41 @@ func (s *Scheduler) sparable(c *cell) bool {
 	if c.Flags&(Paused|gone) != 0 || c.Out > 0 || s.now < s.earliest(c) {
 		return false
 	}
-	return c.Updated == 0 || c.Signalled > 0 || float64(s.now-c.Updated)*c.Est.Rate() >= spareStale
+	return c.Updated == 0 || s.stale(c)
+}
+
+// stale says whether a copy is more probably stale than fresh.
+func (s *Scheduler) stale(c *cell) bool {
+	return c.Signalled > 0 || float64(s.now-c.Updated)*c.Est.Rate() >= spareStale
 }
 
 // usage is how much of what peers offer was used since it was reset.
 type usage struct {
 	at            Tick
 	busy, offered float64 // threads, over the ticks
+	asleep        Tick    // ticks in which nobody told of them: see pauses
 }
 
 // see takes in the threads as they are now; a caller that does not know them tells none.
 func (u *usage) see(now Tick, l Load) {
-	if u.at > 0 && now > u.at && l.Threads > 0 {
-		ticks := float64(min(now-u.at, 100))
+	switch ticks := float64(now - u.at); {
+	case u.at == 0 || now <= u.at:
+	case now-u.at >= leastPause:
+		u.asleep += now - u.at
+	case l.Threads > 0:
 		u.offered += ticks * float64(l.Threads)
 		u.busy += ticks * float64(l.Threads-min(l.Idle, l.Threads))
 	}
 	u.at = now
 }
 
-func (u *usage) reset() { u.busy, u.offered = 0, 0 }
+func (u *usage) reset() { u.busy, u.offered, u.asleep = 0, 0, 0 }
+
+// awake is how many ticks have passed since then in which somebody told of threads; 1 at least. It was reset then.
+func (u *usage) awake(now, since Tick) float64 { return max(float64(now-since-u.asleep), 1) }
 
 // offer is how many threads peers have offered on average.
-func (u *usage) offer(now, since Tick) float64 { return u.offered / max(float64(now-since), 1) }
+func (u *usage) offer(now, since Tick) float64 { return u.offered / u.awake(now, since) }
 
 // mostSpare bounds how many times what was used a strategy may think that peers can do.
 const mostSpare = 4

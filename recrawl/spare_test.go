@@ -73,6 +73,13 @@ func TestSpareKeepsFixed(t *testing.T) {
 	if n := s.Spare(990, 5, yes); n != 0 {
 		t.Error("a slot is crawled before its interval is over")
 	}
+	if !s.Lacking() {
+		t.Error("a thread that is idle beside it does not count as one that could have crawled it")
+	}
+	s.Edit(0, func(f *Facts) { f.Flags |= Paused })
+	if s.Spare(992, 5, yes); s.Lacking() {
+		t.Error("a paused slot counts as one that could have been crawled")
+	}
 }
 
 // Unused threads shorten intervals down to what the cap allows; threads in use, or that nobody tells of, do not.

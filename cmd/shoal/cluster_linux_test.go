@@ -44,7 +44,7 @@ func TestUpCluster(t *testing.T) {
 			t.Errorf("status %d: %s", code, said.String())
 		}
 		var sum summary
-		if err := json.Unmarshal([]byte(out.String()), &sum); err != nil || sum.Channels != 20 || sum.Updates == 0 || sum.MaxInFlight != 1 {
+		if err := json.Unmarshal([]byte(out.String()), &sum); err != nil || sum.Channels != 20 || sum.Updates == 0 || sum.MaxInFlight != 1 || sum.TrueFreshness == nil {
 			t.Errorf("%s: %v", out.String(), err)
 		}
 		s, err := pgserver.Start(context.Background(), filepath.Join(home, "up-cluster", "postgres")) // where its data lies

@@ -43,6 +43,7 @@ func live(ctx context.Context, w io.Writer, overview func() desk.Overview) {
 	defer tick.Stop()
 	width := 0
 	told := map[string]bool{}
+	var why reason
 	for {
 		select {
 		case <-ctx.Done():
@@ -60,6 +61,9 @@ func live(ctx context.Context, w io.Writer, overview func() desk.Overview) {
 				fmt.Fprintf(w, "\n%s\n", plain.Error(errors.New(n)))
 			}
 		}
+		if said := why.said(o.Now, o.Held, o.HeldBack); said != "" {
+			fmt.Fprintf(w, "\n%s\n", said)
+		}
 		line := liveLine(before, o)
 		if tty {
 			fmt.Fprintf(w, "\r%s%s", line, strings.Repeat(" ", max(width-len(line), 0)))
@@ -70,9 +74,34 @@ func live(ctx context.Context, w io.Writer, overview func() desk.Overview) {
 	}
 }
 
+// reason is what holds the crawl back, as it was last told.
+type reason struct {
+	told, now string    // kinds
+	since     time.Time // of now
+}
+
+// reasonFor is for how long a reason must last to be told.
+const reasonFor = 10 * time.Second
+
+// said is the sentence to tell: that of a kind which was not the last told and has lasted.
+func (r *reason) said(now time.Time, kind, sentence string) string {
+	if kind != r.now {
+		r.now, r.since = kind, now
+	}
+	if kind == r.told || kind == "" || now.Sub(r.since) < reasonFor {
+		return ""
+	}
+	r.told = kind
+	return sentence
+}
+
 func liveLine(before, o desk.Overview) string {
-	return fmt.Sprintf("%s  channels %d  out %d  updates %d (%.0f/min)  pages %d (%.0f/min)  refusals %d  peers %d  fresh %.0f%%%s",
-		clock(o.Now.Sub(o.Started)), o.Channels, o.Out, o.Updates-before.Updates, o.UpdatesMin, o.Pages-before.Pages, o.PagesMin, o.Refused-before.Refused, o.Peers, 100*o.Freshness, really(o.Truth))
+	idle := ""
+	if len(o.Managers) < 2 {
+		idle = fmt.Sprintf("  idle %d/%d", o.Idle, o.Threads)
+	}
+	return fmt.Sprintf("%s  channels %d  out %d%s  updates %d (%.0f/min)  pages %d (%.0f/min)  refusals %d  peers %d  fresh %.0f%%%s",
+		clock(o.Now.Sub(o.Started)), o.Channels, o.Out, idle, o.Updates-before.Updates, o.UpdatesMin, o.Pages-before.Pages, o.PagesMin, o.Refused-before.Refused, o.Peers, 100*o.Freshness, really(o.Truth))
 }
 
 // really is what the pond knows of the freshness.
@@ -141,6 +170,7 @@ func summarise(before, o desk.Overview) summary {
 		PagesFetched: o.Pages - before.Pages, PagesArchived: o.Archived, PagesUnchanged: o.Unchanged - before.Unchanged, BytesDown: o.BytesDown - before.BytesDown,
 		WARCFiles: o.WARCFiles, Lookups: o.Lookups, HopsMean: o.HopsMean, RTTChosenMS: o.RTTChosenMS, RTTRandomMS: o.RTTRandomMS, Strategy: o.Strategy,
 		IntervalsS: []float64{}, Errors: map[string]int64{}, FirstPageS: -1, Seconds: o.Now.Sub(o.Started).Seconds(), Data: o.Data,
+		TrueFreshness: rounded(o.Truth),
 	}
 	for kind, n := range o.Errors {
 		if n -= before.Errors[kind]; n > 0 {

@@ -248,7 +248,8 @@ func (c *managerCmd) inPond(ctx context.Context, cfg *stationConfig) ([]channel.
 		cfg.dialer = pondDialer(world, port)
 	}
 	channels, err := desk.ParseSites(c.Add)
-	cfg.truth = newTruth(world, func(host, page int, about time.Time) uint64 { return world.Version(host, page, about).Text })
+	cfg.truth = newTruth(world, nil)
+	cfg.truth.again = func(ctx context.Context) (*pond.World, error) { return pond.Connect(ctx, c.Pond) }
 	cfg.near = &nearness{}
 	return append(channels, pondChannels(world)...), err
 }

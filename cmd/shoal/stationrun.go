@@ -53,7 +53,7 @@ func (st *station) run(asked context.Context) error {
 	}
 	if st.cfg.truth != nil {
 		part("truth", func(ctx context.Context) error {
-			st.cfg.truth.run(ctx, st.archive, st.db.List, func() float64 { return st.manager.Overview().Freshness })
+			st.cfg.truth.run(ctx, st.archive, st.db.List, func() float64 { return st.desk.Overview().Freshness })
 			return nil
 		})
 	}

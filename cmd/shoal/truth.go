@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -18,11 +19,13 @@ import (
 // truth compares the archive with the pond, which knows what every page shows at every moment. It looks at some hosts
 // each second, so that its figures are a few seconds old.
 type truth struct {
-	world  *pond.World
-	served func(host, page int, about time.Time) uint64 // the content that a crawl was given
+	served func(host, page int, about time.Time) uint64   // the content that a crawl was given; nil: what the page showed then
+	again  func(ctx context.Context) (*pond.World, error) // asks the pond what it is; nil: it is this process's own
 
 	mu     sync.Mutex
+	world  *pond.World
 	cursor string
+	begun  bool             // what the archive had before its feed begins was read
 	copies []map[int]uint64 // by host: the stored content of each page
 	fresh  []int            // by host: stored pages that are current, as of its last look
 	of     [][]crawled      // by host: its channels that are crawled
@@ -46,17 +49,54 @@ type crawled struct {
 const pagesASecond = 12_000
 
 func newTruth(w *pond.World, served func(int, int, time.Time) uint64) *truth {
-	n := len(w.Hosts())
-	t := &truth{world: w, served: served, copies: make([]map[int]uint64, n), fresh: make([]int, n), of: make([][]crawled, n)}
-	for i := range t.copies {
-		t.copies[i] = make(map[int]uint64)
-	}
+	t := &truth{served: served}
+	t.begin(w)
 	return t
 }
 
-// changes is the archive's feed.
+// begin begins anew, with nothing known of the archive.
+func (t *truth) begin(w *pond.World) {
+	n := len(w.Hosts())
+	t.world, t.cursor, t.begun, t.next = w, "", false, 0
+	t.copies, t.fresh, t.of = make([]map[int]uint64, n), make([]int, n), make([][]crawled, n)
+	for i := range t.copies {
+		t.copies[i] = make(map[int]uint64)
+	}
+}
+
+// meet begins anew if the pond was started anew meanwhile, as another Web or at another time. It reports whether it was.
+func (t *truth) meet(ctx context.Context) bool {
+	w, err := t.again(ctx)
+	if err != nil {
+		return false // it is away, or as busy as to be asked later
+	}
+	is, was := w.Config(), t.world.Config()
+	if is.Start.Equal(was.Start) && is.Seed == was.Seed && is.Hosts == was.Hosts && is.Pages == was.Pages && is.MaxHost == was.MaxHost {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.begin(w)
+	return true
+}
+
+const meetEvery = 30 * time.Second
+
+// text is the content that a page was crawled with at a time. What was crawled before the pond's time began was another pond's.
+func (t *truth) text(host, page int, at time.Time) uint64 {
+	switch {
+	case at.Before(t.world.Config().Start):
+		return math.MaxUint64 // no page has that
+	case t.served != nil:
+		return t.served(host, page, at)
+	}
+	return t.world.Version(host, page, at).Text
+}
+
+// changes is the archive's feed, and what it shows of a page.
 type changes interface {
 	Changes(ctx context.Context, cursor string, limit int) ([]archive.Change, string, error)
+	Get(ctx context.Context, url string, at time.Time) (archive.Capture, error)
 }
 
 // run looks once a second until ctx ends. It reads the channels as often, unless they are so many that this would take more than a part of its time: an operator
@@ -64,7 +104,12 @@ type changes interface {
 func (t *truth) run(ctx context.Context, feed changes, list func(context.Context, channel.ID, int) ([]channel.Channel, error), estimate func() float64) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for again := time.Now(); ; {
+	for again, met := time.Now(), time.Now(); ; {
+		if t.again != nil && time.Since(met) >= meetEvery {
+			if met = time.Now(); t.meet(ctx) {
+				again = met
+			}
+		}
 		if began := time.Now(); !began.Before(again) {
 			t.readChannels(ctx, list)
 			again = began.Add(readPart * time.Since(began))
@@ -124,12 +169,23 @@ func (t *truth) host(origin string) (int, bool) {
 	return t.world.Host(name)
 }
 
-// follow takes in what the archive stored.
+// follow takes in what the archive stored. Where the feed has forgotten what was not read yet, it begins anew.
 func (t *truth) follow(ctx context.Context, feed changes) {
 	for {
 		list, next, err := feed.Changes(ctx, t.cursor, 1000)
-		if err != nil || len(list) == 0 {
-			return
+		if t.cursor != "" && (errors.Is(err, archive.ErrTrimmed) || errors.Is(err, archive.ErrCursor)) {
+			t.mu.Lock()
+			of := t.of
+			t.begin(t.world)
+			t.of = of
+			t.mu.Unlock()
+			continue
+		}
+		if err != nil {
+			return // the next reading may succeed
+		}
+		if len(list) == 0 {
+			break
 		}
 		t.mu.Lock()
 		for i := range list {
@@ -138,6 +194,33 @@ func (t *truth) follow(ctx context.Context, feed changes) {
 		t.cursor = next
 		t.mu.Unlock()
 	}
+	if !t.begun {
+		t.begun = t.recall(ctx, feed)
+	}
+}
+
+// recall reads what the archive shows of pages of which its feed tells nothing: retention forgets the changes of long ago. It reports whether it could.
+func (t *truth) recall(ctx context.Context, feed changes) bool {
+	for h := range t.copies {
+		for page := range t.world.Hosts()[h].Pages {
+			if _, ok := t.copies[h][page]; ok { // only follow and recall write copies
+				continue
+			}
+			c, err := feed.Get(ctx, t.world.URL(h, page), time.Time{})
+			switch {
+			case errors.Is(err, archive.ErrNotFound):
+				continue
+			case err != nil:
+				return false
+			case c.Status == 200 || c.Status == 304:
+				text := t.text(h, page, c.Fetched)
+				t.mu.Lock()
+				t.copies[h][page] = text
+				t.mu.Unlock()
+			}
+		}
+	}
+	return true
 }
 
 func (t *truth) stored(c *archive.Change) {
@@ -157,7 +240,7 @@ func (t *truth) stored(c *archive.Change) {
 		delete(t.copies[h], page)
 		return
 	}
-	t.copies[h][page] = t.served(h, page, c.Fetched)
+	t.copies[h][page] = t.text(h, page, c.Fetched)
 }
 
 // look looks at the next hosts, and adds what is true for the time since the last look.
@@ -232,13 +315,13 @@ func (t *truth) now() *desk.Truth {
 	return &s
 }
 
-// fill adds the averages over time to a summary.
-func (t *truth) fill(s *summary) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if m := t.means(); m != nil {
-		s.TrueFreshness = &desk.TrueFreshness{Channels: round3(m.Channels), Pages: round3(m.Pages), Weight: round3(m.Weight), Estimate: round3(m.Estimate), EstimateError: round3(m.EstimateError)}
+// rounded are averages as a summary tells them; nil: none are known.
+func rounded(t *desk.Truth) *desk.TrueFreshness {
+	if t == nil || t.Mean == nil {
+		return nil
 	}
+	m := t.Mean
+	return &desk.TrueFreshness{Channels: round3(m.Channels), Pages: round3(m.Pages), Weight: round3(m.Weight), Estimate: round3(m.Estimate), EstimateError: round3(m.EstimateError)}
 }
 
 // means are the averages over the time of this run; nil: none has passed.

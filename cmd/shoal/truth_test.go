@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,6 +26,10 @@ func (f *feedOf) Changes(context.Context, string, int) ([]archive.Change, string
 	list := *f
 	*f = nil
 	return list, "end", nil
+}
+
+func (f *feedOf) Get(context.Context, string, time.Time) (archive.Capture, error) {
+	return archive.Capture{}, archive.ErrNotFound
 }
 
 // TestTruth stores every page of some hosts at one moment and asks later. The figures must be those of a comparison of
@@ -90,8 +96,7 @@ func TestTruth(t *testing.T) {
 			t.Errorf("%s: %v, by hand %v", what, x[0], x[1])
 		}
 	}
-	var s summary
-	tr.fill(&s)
+	s := summarise(desk.Overview{}, desk.Overview{Truth: got})
 	if s.TrueFreshness == nil || s.Channels != 0 || math.Abs(s.TrueFreshness.EstimateError-(1-fresh/hosts)) > .001 {
 		t.Errorf("summary %+v", s.TrueFreshness)
 	}
@@ -153,9 +158,11 @@ func TestTruthIsAverageOverTime(t *testing.T) {
 	if got := tr.now(); got.Mean == nil || *got.Mean != want {
 		t.Errorf("got %+v, want %+v", got.Mean, want)
 	}
-	var s summary
-	if tr.fill(&s); s.TrueFreshness == nil || *s.TrueFreshness != want {
+	if s := summarise(desk.Overview{}, desk.Overview{Truth: tr.now()}); s.TrueFreshness == nil || *s.TrueFreshness != want {
 		t.Errorf("summary %+v", s.TrueFreshness)
+	}
+	if s := summarise(desk.Overview{}, desk.Overview{}); s.TrueFreshness != nil {
+		t.Errorf("of the Web the summary tells %+v", s.TrueFreshness)
 	}
 	for name, of := range map[string]func(*desk.TrueFreshness) float64{"error": func(m *desk.TrueFreshness) float64 { return m.EstimateError }, "estimate": func(m *desk.TrueFreshness) float64 { return m.Estimate }} {
 		reg := prometheus.NewRegistry()
@@ -172,6 +179,68 @@ type quiet struct{}
 
 func (quiet) Changes(_ context.Context, cursor string, _ int) ([]archive.Change, string, error) {
 	return nil, cursor, nil
+}
+
+func (quiet) Get(context.Context, string, time.Time) (archive.Capture, error) {
+	return archive.Capture{}, archive.ErrNotFound
+}
+
+// forgetful is an archive whose feed keeps the changes from some number on. A cursor is a number.
+type forgetful struct {
+	all  []archive.Change
+	kept int
+}
+
+func (f *forgetful) Changes(_ context.Context, cursor string, limit int) ([]archive.Change, string, error) {
+	n, _ := strconv.Atoi(cursor) // none is 0
+	if cursor != "" && n < f.kept {
+		return nil, "", archive.ErrTrimmed
+	}
+	n = max(n, f.kept)
+	list := f.all[n:min(n+limit, len(f.all))]
+	return list, strconv.Itoa(n + len(list)), nil
+}
+
+// Get tells the last change of a page.
+func (f *forgetful) Get(_ context.Context, url string, _ time.Time) (archive.Capture, error) {
+	for i := len(f.all) - 1; i >= 0; i-- {
+		if c := f.all[i]; c.URL == url {
+			return archive.Capture{URL: url, Status: c.Status, Fetched: c.Fetched}, nil
+		}
+	}
+	return archive.Capture{}, archive.ErrNotFound
+}
+
+// TestTruthKnowsWhatTheFeedForgot has retention forget changes: before the truth begins to read, as after a restart, and while it is behind. What is stored stays so.
+func TestTruthKnowsWhatTheFeedForgot(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, c := range map[string]struct{ first, kept int }{"before it began": {0, 3}, "while it was behind": {2, 4}, "all of them": {0, 5}} {
+		w, err := pond.NewWorld(pond.Config{Seed: 5, Hosts: 5, Pages: 5, MaxHost: 1, Start: start, Static: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := newTruth(w, func(h, p int, about time.Time) uint64 { return w.Version(h, p, about).Text })
+		chs := pondChannels(w)
+		for i := range chs {
+			chs[i].ID, chs[i].State = channel.ID(i+1), channel.Active
+		}
+		tr.readChannels(t.Context(), func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) { return chs[after:], nil })
+		var all []archive.Change
+		for h := range w.Hosts() {
+			all = append(all, archive.Change{URL: w.URL(h, 0), Status: 200, Fetched: start})
+		}
+		all[1].Status = 404
+		if c.first > 0 {
+			tr.follow(t.Context(), &forgetful{all: all[:c.first]})
+		}
+		tr.follow(t.Context(), &forgetful{all: all, kept: c.kept})
+		for range w.Hosts() {
+			tr.look(start, 0)
+		}
+		if got := tr.now(); got.Channels != .8 || got.Pages != .8 {
+			t.Errorf("%s: %+v, want .8 of all", name, got)
+		}
+	}
 }
 
 // TestTruthSeesNewChannels has an operator add channels while the truth is watched: they count from the next second on. Where reading takes long, it is done seldom.
@@ -221,5 +290,61 @@ func TestTruthSeesNewChannels(t *testing.T) {
 				t.Errorf("%d readings in a minute, which take %v each: want %d to %d", readings, c.takes, c.least, c.most)
 			}
 		})
+	}
+}
+
+// TestTruthMeetsAPondThatStartedAnew has the pond of a running manager end and another one begin at its place. What was crawled of the first is of no page of the second.
+func TestTruthMeetsAPondThatStartedAnew(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	world := func(hosts int, at time.Time) *pond.World {
+		w, err := pond.NewWorld(pond.Config{Seed: 5, Hosts: hosts, Pages: hosts, MaxHost: 1, Start: at, Static: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	var list []channel.Channel
+	channels := func(w *pond.World) {
+		list = pondChannels(w)
+		for i := range list {
+			list[i].ID, list[i].State = channel.ID(i+1), channel.Active
+		}
+	}
+	first, feed := world(3, start), new(forgetful)
+	tr := newTruth(first, nil)
+	now := first
+	tr.again = func(context.Context) (*pond.World, error) { return now, nil }
+	look := func(at time.Time) float64 {
+		tr.readChannels(t.Context(), func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) { return list[after:], nil })
+		tr.follow(t.Context(), feed)
+		tr.look(at, 0)
+		return tr.now().Channels
+	}
+	crawl := func(w *pond.World, at time.Time) {
+		for h := range w.Hosts() {
+			feed.all = append(feed.all, archive.Change{URL: w.URL(h, 0), Status: 200, Fetched: at})
+		}
+	}
+	channels(first)
+	crawl(first, start.Add(time.Minute))
+	if tr.meet(t.Context()) || look(start.Add(time.Hour)) != 1 {
+		t.Error("of a pond that goes on")
+	}
+	later := start.Add(2 * time.Hour)
+	now = world(4, later)
+	channels(now)
+	if !tr.meet(t.Context()) {
+		t.Fatal("another pond is taken for the first")
+	}
+	if got := look(later.Add(time.Minute)); got != 0 {
+		t.Errorf("%v is current of what nobody has crawled", got)
+	}
+	crawl(now, later.Add(2*time.Minute))
+	if got := look(later.Add(3 * time.Minute)); got != 1 {
+		t.Errorf("%v is current of what was just crawled", got)
+	}
+	tr.again = func(context.Context) (*pond.World, error) { return nil, errors.New("it is away") }
+	if tr.meet(t.Context()) || look(later.Add(4*time.Minute)) != 1 {
+		t.Error("a pond that is away was forgotten")
 	}
 }

@@ -161,7 +161,6 @@ func (c *upCmd) Run(ctx context.Context, s streams) (err error) {
 	near.fill(&sum)
 	if w.pond != nil {
 		sum.MaxInFlight = w.pond.Stats().MaxInFlight
-		cfg.truth.fill(&sum)
 	}
 	near.tell(s.err)
 	fmt.Fprintf(s.err, "Stopped. The data is in %s; start again to go on from there.\n", cfg.data)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -250,5 +251,23 @@ func TestUpEnds(t *testing.T) {
 	}
 	if got := len(visits(t, data)); got != 3 {
 		t.Errorf("%d channels, want 3", got)
+	}
+}
+
+// TestReasonIsToldWhenItLasts has what holds the crawl back change, for a moment and for good.
+func TestReasonIsToldWhenItLasts(t *testing.T) {
+	var r reason
+	var told []string
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for s, kind := range strings.Split("aaaaaabaaaaabbbbbbbb..aaaa.bbb", "") {
+		if kind == "." {
+			kind = ""
+		}
+		if said := r.said(start.Add(time.Duration(s)*3*time.Second), kind, kind); said != "" {
+			told = append(told, fmt.Sprint(s, said))
+		}
+	}
+	if got := strings.Join(told, " "); got != "4a 16b" {
+		t.Errorf("told %q", got)
 	}
 }

@@ -222,6 +222,9 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 		out = append(out, f)
 	} else {
 		out = append(out, Finding{Level: OK, What: fmt.Sprintf("%s, %s, %s out", plain.Count(o.Channels, "channel"), plain.Count(o.Peers, "peer"), plain.Count(o.Out, "task")), Mend: ""})
+		if _, why := holdsBack(&o); why != "" && !shared(d) {
+			out = append(out, Finding{Level: OK, What: why})
+		}
 	}
 	out = append(out, stores(&o.Archive))
 	if f, counted := believed(o.Archive.Verified, o.Archive.Provisional, o.Archive.Withdrawn); counted {

@@ -34,7 +34,7 @@ func (m *Machine) admit(now time.Time, s recrawl.Slot, how way) (at time.Time, p
 			return until, "", false
 		}
 	}
-	if !m.cfg.Until.IsZero() && now.Add(m.channels.Expect(s)).After(m.cfg.Until) {
+	if outlasts(m, now, s) {
 		return m.cfg.Until.Add(time.Hour), "", false
 	}
 	peer, v := m.near(now, s, key, how)
@@ -100,6 +100,43 @@ const (
 	patience = 2       // ticks that a task waits for a near peer, and as many again for the nearer half
 	maxAsked = 1 << 16 // tasks whose wait is counted
 )
+
+// outlasts reports whether a task of a channel would not end before all ends.
+func outlasts(m *Machine, now time.Time, s recrawl.Slot) bool {
+	return !m.cfg.Until.IsZero() && now.Add(m.channels.Expect(s)).After(m.cfg.Until)
+}
+
+// Holdup is what keeps a channel back that Due would give out.
+type Holdup uint8
+
+// The holdups.
+const (
+	Nobody     Holdup = iota // nothing: it goes when a thread near its host is free
+	Blocking                 // its host is blocked
+	Politeness               // its host is being visited, or left alone until its next visit
+	Failure                  // its last crawl failed, and it is tried again in a while
+	Handing                  // its last handing-out came to nothing, and it is handed out again in a while
+	Ending                   // its task would not end before all ends
+)
+
+// HoldupOf says what keeps a channel back.
+func HoldupOf(m *Machine, now time.Time, s recrawl.Slot) Holdup {
+	h := m.hosts[m.channels.Host(s)]
+	f := m.flights.find(s)
+	switch {
+	case h.blocked != "":
+		return Blocking
+	case h.out != 0, now.Before(h.next):
+		return Politeness
+	case now.Before(m.notBefore[s]):
+		return Failure
+	case f != nil && f.waiting:
+		return Handing
+	case outlasts(m, now, s):
+		return Ending
+	}
+	return Nobody
+}
 
 // occupy keeps other channels of a flight's host back, and free lets them go.
 func (m *Machine) occupy(f *flight) {

@@ -34,3 +34,31 @@ func TestHostState(t *testing.T) {
 		t.Error("a host with which nothing is up was not forgotten")
 	}
 }
+
+// TestHoldupTellsWhatKeepsAChannelBack has each thing that keeps a channel back come and go; admit agrees.
+func TestHoldupTellsWhatKeepsAChannelBack(t *testing.T) {
+	w := newWorld(Config{Terms: terms(), MaxOut: -1})
+	w.chans = []*site{{host: 7}}
+	m := w.m
+	for what, c := range map[string]struct {
+		set, undo func()
+		want      Holdup
+	}{
+		"nothing":              {func() {}, func() {}, Nobody},
+		"a block":              {func() { m.Block(7, "asked to") }, func() { m.Block(7, "") }, Blocking},
+		"a wait between two":   {func() { m.Leave(7, w.now.Add(time.Hour)) }, func() { m.Leave(7, w.now) }, Politeness},
+		"a visit":              {func() { m.Visit(w.now, 7) }, func() { m.Left(7, w.now) }, Politeness},
+		"a failure":            {func() { m.NotBefore(0, w.now.Add(time.Hour)) }, func() { m.NotBefore(0, time.Time{}) }, Failure},
+		"the end of all":       {func() { m.cfg.Until = w.now.Add(w.expect / 2) }, func() { m.cfg.Until = time.Time{} }, Ending},
+		"an end that is later": {func() { m.cfg.Until = w.now.Add(2 * w.expect) }, func() { m.cfg.Until = time.Time{} }, Nobody},
+	} {
+		c.set()
+		if got := HoldupOf(m, w.now, 0); got != c.want {
+			t.Errorf("%s: %d, want %d", what, got, c.want)
+		}
+		if _, _, ok := m.admit(w.now, 0, way{}); ok && c.want != Nobody {
+			t.Errorf("%s: it is admitted", what)
+		}
+		c.undo()
+	}
+}

@@ -33,12 +33,13 @@ type fake struct {
 	purged   string
 	banned   []string
 	truth    *desk.Truth
+	held     string
 }
 
 func (f *fake) Overview() desk.Overview {
 	t := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	o := desk.Overview{Network: strings.Repeat("ab", 32), Strategy: "icr", Since: t, Now: t.Add(time.Minute), Channels: 12345, Updates: 7,
-		Intervals: []desk.Seconds{desk.Seconds(time.Second), desk.Seconds(2 * time.Second)}, GroupSizes: []int{3, 4}, Errors: map[string]int64{"<timeout>": 3}, Data: "/d", Truth: f.truth}
+		Intervals: []desk.Seconds{desk.Seconds(time.Second), desk.Seconds(2 * time.Second)}, GroupSizes: []int{3, 4}, Errors: map[string]int64{"<timeout>": 3}, Data: "/d", Truth: f.truth, HeldBack: f.held}
 	for i := range 5 {
 		o.History = append(o.History, desk.Point{At: t.Add(time.Duration(i) * time.Second), UpdatesMin: float64(i), Intervals: o.Intervals})
 	}
@@ -580,5 +581,18 @@ func TestTruthIsShown(t *testing.T) {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %s in\n%s", want, body)
 		}
+	}
+}
+
+// TestWhyThreadsAreIdleIsShown has the overview tell what holds the crawl back, where there is something to tell.
+func TestWhyThreadsAreIdleIsShown(t *testing.T) {
+	f, s := start(t, true)
+	const mark = "heldback"
+	if _, body := ask(t, "GET", s.URL+"/", nil); strings.Contains(body, mark) {
+		t.Error("a reason is explained where there is none")
+	}
+	f.held = "44 of 48 threads are idle: no channel is missing."
+	if _, body := ask(t, "GET", s.URL+"/", nil); !strings.Contains(body, f.held) {
+		t.Errorf("not told in\n%s", body)
 	}
 }

@@ -140,6 +140,34 @@ func TestReadMetrics(t *testing.T) {
 	}
 }
 
+// A manager that answers late now and then ends no run; one that never does, or no more, ends it.
+func TestLateAnswersEndNoRun(t *testing.T) {
+	now, late := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), errors.New("no answer in 10s")
+	var m misses
+	if !m.giveUp(now, late, false) {
+		t.Error("the first look has failed, and the run goes on")
+	}
+	m = misses{}
+	for s := range 600 { // every tenth look succeeds
+		err := late
+		if s%10 == 0 {
+			err = nil
+		}
+		if m.giveUp(now.Add(time.Duration(s)*time.Second), err, true) {
+			t.Fatalf("given up after %d s", s)
+		}
+	}
+	now = now.Add(600 * time.Second)
+	if m.giveUp(now, late, true) || !m.giveUp(now.Add(patience), late, true) {
+		t.Error("a manager that answers no more")
+	}
+	n := &network{page: "http://127.0.0.1:1"}
+	w := new(watched)
+	if err := n.look(t.Context(), w, now); err == nil || len(w.series) > 0 {
+		t.Errorf("a look that failed counts: %v, %v", w.series, err)
+	}
+}
+
 // A run of four seconds, by hand: a channel is crawled at two, all at four.
 func TestFill(t *testing.T) {
 	w := watched{series: []sample{

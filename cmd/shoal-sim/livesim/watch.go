@@ -112,6 +112,7 @@ func (n *network) watch(ctx context.Context, begun time.Time) (w *watched, err e
 	w = &watched{served: make([]visits, len(n.world.Hosts())), last: make([]time.Time, len(n.world.Hosts()))}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
+	var late misses
 	for {
 		select {
 		case <-ctx.Done():
@@ -121,18 +122,41 @@ func (n *network) watch(ctx context.Context, begun time.Time) (w *watched, err e
 		if err := n.ended(); err != nil {
 			return nil, err
 		}
-		if err := n.look(context.WithoutCancel(ctx), w, begun); err != nil {
+		err := n.look(context.WithoutCancel(ctx), w, begun)
+		if late.giveUp(time.Now(), err, len(w.series) > 0) {
 			return nil, err
 		}
 	}
 }
 
+// misses are looks in a row that failed: on a busy machine an answer may come too late, which must not end a run of hours.
+type misses struct{ since time.Time } // zero: the last one succeeded
+
+const patience = time.Minute // for which looks may fail once one has succeeded
+
+// giveUp takes in how a look has ended, and reports whether there should be no other one.
+func (m *misses) giveUp(now time.Time, err error, seen bool) bool {
+	switch {
+	case err == nil:
+		m.since = time.Time{}
+		return false
+	case !seen: // the programs may be of another version
+		return true
+	case m.since.IsZero():
+		m.since = now
+	}
+	return now.Sub(m.since) >= patience
+}
+
 func (n *network) look(ctx context.Context, w *watched, begun time.Time) error {
 	if err := get(ctx, n.page+"/metrics", func(r io.Reader) error {
 		s, err := readMetrics(r)
+		if err != nil {
+			return err
+		}
 		s.at = time.Since(begun).Seconds()
 		w.series = append(w.series, s)
-		return err
+		return nil
 	}); err != nil {
 		return err
 	}

@@ -129,7 +129,10 @@ func clockOf(f chaos.Fault) string { return fmt.Sprint(f.Kind, f.Target) }
 func (c *chaosRun) operate(f chaos.Fault, host string) (done bool) {
 	switch f.Kind {
 	case chaos.Strategy:
-		return c.ask(f.Kind, http.MethodPut, "/strategy", map[string]any{"name": f.Name})
+		c.judge.Choosing(f.Name, time.Now())
+		if done = c.ask(f.Kind, http.MethodPut, "/strategy", map[string]any{"name": f.Name}); done {
+			c.judge.Chose()
+		}
 	case chaos.Block:
 		return c.block(f.Kind, host, time.Now(), "/hosts/block")
 	case chaos.Purge:

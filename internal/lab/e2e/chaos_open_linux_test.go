@@ -130,13 +130,16 @@ func (c *chaosRun) open() {
 	}
 	c.judge, err = judge.New(t.Context(), judge.Config{Manager: c.page.base, Token: c.page.token, Pond: "http://" + c.pond, Alias: alias, Astray: c.named.astray, Endless: endless,
 		Client: &http.Client{Timeout: chaosReading},
-		Slack:  c.cast.Longest + 30*time.Second, BlockGrace: chaosGrace(c.cast), Gap: pond.Gap, Crawled: crawled, Whole: chaosLargest})
+		Slack:  c.cast.Longest + 30*time.Second, Strategy: chaosStrategy, BlockGrace: chaosGrace(c.cast), Gap: pond.Gap, Crawled: crawled, Whole: chaosLargest})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.dismiss = c.employ()
 	c.crawledSince(time.Time{}, chaosPage+c.more(), "crawls every channel")
 }
+
+// chaosStrategy is by which a manager goes that was told none.
+const chaosStrategy = "icr"
 
 // chaosLargest is how many pages a host has at most. A channel's first task may fetch 64, so that each crawl fetches all.
 const chaosLargest = 40

@@ -28,6 +28,7 @@ type fake struct {
 	bodies   map[string]string // by page and second: see bodyAt
 	metrics  string
 	trusted  trusted
+	strategy string
 	down     bool // the manager
 	dropped  int  // the first answers of the pond, from its log
 }
@@ -70,7 +71,7 @@ func (f *fake) newest(u string) (key string) {
 
 // honest is a network in which all is well: two hosts of two pages, each crawled twice.
 func honest() *fake {
-	f := &fake{bodies: map[string]string{}, metrics: "# HELP\nprocess_resident_memory_bytes 1e+08\nprocess_open_fds 40\ngo_goroutines 300\n",
+	f := &fake{bodies: map[string]string{}, strategy: "icr", metrics: "# HELP\nprocess_resident_memory_bytes 1e+08\nprocess_open_fds 40\ngo_goroutines 300\n",
 		hosts: []host{{Name: "h0.test", Pages: 2, CrawlDelay: 2 * time.Second}, {Name: "h1.test", Pages: 2, Private: true}, {Name: "h2.test", Pages: 1}}}
 	for round := range 2 {
 		for h := range 2 {
@@ -111,6 +112,8 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, c := range part {
 			answerJSON(w, c)
 		}
+	case path == "/strategy":
+		answerJSON(w, map[string]string{"name": f.strategy})
 	case path == "/trust/peers":
 		answerJSON(w, f.trusted)
 	case path == "/archive/cdx":
@@ -171,7 +174,7 @@ func judgeOf(t *testing.T, f *fake) *Judge {
 	t.Helper()
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
-	j, err := New(t.Context(), Config{Manager: s.URL, Token: "secret", Pond: s.URL, Slack: 10 * time.Second, BlockGrace: 5 * time.Second, Whole: 40, Endless: []string{"h2.test"}, Alias: map[string]string{"alias.test": "h1.test"}})
+	j, err := New(t.Context(), Config{Manager: s.URL, Token: "secret", Pond: s.URL, Slack: 10 * time.Second, BlockGrace: 5 * time.Second, Whole: 40, Strategy: "icr", Endless: []string{"h2.test"}, Alias: map[string]string{"alias.test": "h1.test"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,5 +289,3 @@ func (f *fake) takeDown(u string) {
 		}
 	}
 }
-
-// A host that is crawled by another name than the pond's is judged by what the pond served of it.

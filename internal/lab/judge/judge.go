@@ -14,6 +14,7 @@
 //   - stale: a channel was not crawled again in time after the last fault, or a host has none that must have one;
 //   - leaked: a process holds much more memory, goroutines, descriptors or files than before;
 //   - undead: what was taken down is in the archive;
+//   - forgotten: the manager goes by another strategy than the one that an operator chose last;
 //   - believed: what a member that lies delivered and the pond did not serve is verified, or is there after it was taken back;
 //   - mute: a text about an error tells nothing;
 //   - twice: the feed told one change of a page twice;
@@ -46,6 +47,7 @@ const (
 	Stale      Kind = "stale"
 	Leaked     Kind = "leaked"
 	Undead     Kind = "undead"
+	Forgotten  Kind = "forgotten"
 	Believed   Kind = "believed"
 	Mute       Kind = "mute"
 	Twice      Kind = "twice"
@@ -82,6 +84,8 @@ type Config struct {
 	Crawled []string
 	// Whole is how many pages a host has at most of which each crawl fetches all that there are. What should be there of larger ones is not known. 0: of none.
 	Whole int
+	// Strategy is the one by which the manager goes at first. Empty: by which it goes is not judged.
+	Strategy string
 	// Ordered says that no member lies, so that each change is told once, and those of a page in the order of their times. Times of which a clock that had
 	// stepped may have told are left out.
 	Ordered bool
@@ -101,6 +105,7 @@ type Judge struct {
 	last     map[int]time.Time // when a host last served a page
 	blocks   map[int][]span
 	purged   map[int]time.Time // when hosts were last taken down
+	choices  []choice          // of strategies, in their order
 	steps    []step            // of clocks
 	still    []span            // when peers stood still
 	overlaps int               // requests to endless hosts while they did
@@ -155,6 +160,9 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, renamed: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
 		crawled: map[int64]string{}, removed: map[int]bool{},
 		updates: map[int64]int{}, once: map[string]bool{}, newest: map[string]time.Time{}, counts: map[Kind]int{}}
+	if cfg.Strategy != "" {
+		j.choices = []choice{{name: cfg.Strategy, done: true}}
+	}
 	if err := j.pond(ctx, "/_pond/hosts", &j.hosts); err != nil {
 		return nil, err
 	}
@@ -184,7 +192,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 // Breaches returns what was found, the first of each kind; the last entry of a kind says how many more there are.
 func (j *Judge) Breaches() []Breach {
 	all := slices.Clone(j.breaches)
-	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked, Undead, Believed, Mute, Twice, Disordered} {
+	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked, Undead, Forgotten, Believed, Mute, Twice, Disordered} {
 		if more := j.counts[k] - maxBreaches; more > 0 {
 			all = append(all, Breach{k, fmt.Sprintf("and %d more", more)})
 		}

@@ -170,8 +170,29 @@ func TestBreaches(t *testing.T) {
 			f.lie(j, "verified")
 			f.trusted.Peers[1]["peer"] = ""
 		}, Believed},
-		"a lie by one of many":    {func(f *fake, j *Judge) { f.lie(j, "verified"); f.trusted = trusted{More: 7} }, Believed},
-		"a lie by another":        {func(f *fake, _ *Judge) { f.invent(pageURL(0, 0)) }, Unserved},
+		"a lie by one of many":               {func(f *fake, j *Judge) { f.lie(j, "verified"); f.trusted = trusted{More: 7} }, Believed},
+		"a lie by another":                   {func(f *fake, _ *Judge) { f.invent(pageURL(0, 0)) }, Unserved},
+		"a strategy that nobody chose":       {func(f *fake, _ *Judge) { f.strategy = "price" }, Forgotten},
+		"likewise, where that is not judged": {func(f *fake, j *Judge) { f.strategy, j.cfg.Strategy = "price", "" }, ""},
+		"another strategy is chosen":         {func(f *fake, j *Judge) { j.Choosing("price", at(150)); j.Chose(); f.strategy = "price" }, ""},
+		"a choice is forgotten":              {func(_ *fake, j *Judge) { j.Choosing("price", at(150)); j.Chose() }, Forgotten},
+		"a choice came to nothing":           {func(_ *fake, j *Judge) { j.Choosing("price", at(150)) }, ""},
+		"a choice is done, and its answer is lost": {func(f *fake, j *Judge) {
+			j.Choosing("price", at(150))
+			f.strategy = "price"
+		}, ""},
+		"a choice is done after the next one": {func(f *fake, j *Judge) {
+			j.Choosing("price", at(150))
+			j.Choosing("iir", at(155))
+			j.Chose()
+			f.strategy = "price"
+		}, ""},
+		"a choice of long ago is done": {func(f *fake, j *Judge) {
+			j.Choosing("price", at(150))
+			j.Choosing("iir", at(170))
+			j.Chose()
+			f.strategy = "price"
+		}, Forgotten},
 		"another host is blocked": {func(f *fake, j *Judge) { block(j, at(150), at(199)); f.fetch(1, 0, at(198), 3) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,6 +235,7 @@ func TestMiscountIsToldOnce(t *testing.T) {
 	}
 }
 
+// A host that is crawled by another name than the pond's is judged by what the pond served of it.
 func TestOtherName(t *testing.T) {
 	for name, want := range map[string]Kind{"version 1": "", "version 9": Unserved} {
 		f := honest()

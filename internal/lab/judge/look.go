@@ -23,6 +23,9 @@ func (j *Judge) Look(ctx context.Context) error {
 	if _, err := j.listed(ctx); err != nil {
 		return err
 	}
+	if err := j.strategy(ctx); err != nil {
+		return err
+	}
 	if err := j.readFeed(ctx); err != nil {
 		return err
 	}
@@ -30,6 +33,24 @@ func (j *Judge) Look(ctx context.Context) error {
 		return err
 	}
 	j.count(rows)
+	return nil
+}
+
+// strategy judges by which strategy the manager goes.
+func (j *Judge) strategy(ctx context.Context) error {
+	if j.cfg.Strategy == "" {
+		return nil
+	}
+	var now struct {
+		Name string `json:"name"`
+	}
+	if err := j.manager(ctx, "/strategy", nil, &now); err != nil {
+		return err
+	}
+	if may := j.mayChoose(); !slices.Contains(may, now.Name) {
+		j.breach(Forgotten, "the manager goes by strategy %s; an operator chose %s last", now.Name, strings.Join(may, " or "))
+		j.choices = append(j.choices, choice{name: now.Name, done: true}) // it is told once
+	}
 	return nil
 }
 

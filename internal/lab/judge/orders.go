@@ -60,6 +60,41 @@ func (j *Judge) Purged(name string, at time.Time) error {
 	return nil
 }
 
+// Choosing notes that the manager is asked at a moment to go by another strategy: from then on it may. Chose notes that it acknowledged that: from then on
+// it must, whatever happens to it, until it is asked again.
+func (j *Judge) Choosing(strategy string, at time.Time) {
+	j.choices = append(j.choices, choice{name: strategy, at: at})
+}
+
+// Chose notes that what the last Choosing asked for is done.
+func (j *Judge) Chose() {
+	if last := len(j.choices) - 1; last >= 0 {
+		j.choices[last].done = true
+	}
+}
+
+// choice is a strategy that the manager was asked for, and whether it acknowledged that.
+type choice struct {
+	name string
+	at   time.Time // zero: nobody asked for it
+	done bool
+}
+
+// mayChoose are the strategies that may be in force: the last that was acknowledged, and those that were asked for since. A request that was not answered may
+// be done late, also after the next one.
+func (j *Judge) mayChoose() (names []string) {
+	last := len(j.choices) - 1
+	for last >= 0 && !j.choices[last].done {
+		last--
+	}
+	for i, c := range j.choices {
+		if i >= last || !c.done && c.at.Add(j.cfg.Slack).After(j.choices[last].at) {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
 // Stepped notes that a clock of the network is wrong by so much from a moment on, and Righted that it is right again. What the manager tells of times
 // may be as wrong for as long.
 func (j *Judge) Stepped(clock string, by time.Duration, at time.Time) {

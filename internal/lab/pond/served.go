@@ -57,8 +57,11 @@ func (s *Server) Log(since uint64, n int) []Served {
 	l := &s.served
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	out := []Served{} // an empty list, not none, for who reads JSON
+	if since >= l.n {
+		return out
+	}
 	first := max(since+1, l.n-min(l.n, uint64(len(l.ring)))+1)
-	var out []Served
 	for k := first; k <= l.n && len(out) < n; k++ {
 		out = append(out, l.ring[(k-1)%maxServed])
 	}

@@ -4,9 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 )
@@ -55,6 +58,11 @@ func TestServedIsWhatItSaid(t *testing.T) {
 	var part []Served
 	if err := json.Unmarshal(get("/_pond/served?since=10", "x"), &part); err != nil || len(part) == 0 || part[0].N != 11 {
 		t.Fatalf("since 10: %v, %v", part, err)
+	}
+	for _, since := range []string{fmt.Sprint(s.served.n), "1000000", fmt.Sprint(uint64(math.MaxUint64))} { // nothing is new
+		if b := get("/_pond/served?since="+since, "x"); strings.TrimSpace(string(b)) != "[]" {
+			t.Errorf("since %s: %.200s, want an empty list", since, b)
+		}
 	}
 }
 

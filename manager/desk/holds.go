@@ -1,0 +1,90 @@
+package desk
+
+import (
+	"fmt"
+
+	"shoal/internal/plain"
+	"shoal/manager"
+)
+
+// busyPart is the part of the threads that may be idle while they all count as busy: some are always between two tasks.
+const busyPart = 20
+
+// holdsBack says in a sentence what keeps the network from doing more: why threads are idle, or that there are too few. The word names its kind, so that who
+// tells it over and over sees when it is another; numbers differ from one moment to the next. Both are empty where nothing at all can be crawled, of which
+// standstill or a notice tells.
+func holdsBack(o *manager.Overview) (kind, sentence string) {
+	h := &o.Holds
+	if o.Channels == 0 || o.Threads == 0 || len(o.Blocking) > 0 {
+		return "", ""
+	}
+	waiting := h.Stale - h.Under
+	if o.Idle*busyPart <= o.Threads {
+		if waiting <= 0 {
+			return "matched", fmt.Sprintf("All %d threads work, and no channel waits that is missing or probably stale.", o.Threads)
+		}
+		return "capacity", fmt.Sprintf("All %d threads work, and %s for one: more peers would keep more of them fresh.", o.Threads, wait(waiting))
+	}
+	idle := fmt.Sprintf("%d of %d threads are idle: ", o.Idle, o.Threads)
+	if h.Stale == 0 {
+		return "fresh", idle + "no channel is missing, or more probably stale than fresh" + early(h) + "."
+	}
+	if waiting <= 0 {
+		return "under way", idle + plain.Count(h.Stale, "channel") + " missing or probably stale, and all of these are being crawled."
+	}
+	n, kind, why := mostHeld(h)
+	of := fmt.Sprintf("of %s missing or probably stale and not being crawled, ", plain.Count(waiting, "channel"))
+	return kind, idle + of + fmt.Sprintf("%d %s.", n, why)
+}
+
+// mostHeld is what holds most channels back.
+func mostHeld(h *manager.Holds) (n int, kind, why string) {
+	for _, x := range []struct {
+		n         int
+		kind, why string
+	}{
+		{h.Soon, "interval", fmt.Sprintf("wait for the minimum interval between two crawls, %s (shoal strategy set --min-interval)", plain.Span(h.MinInterval))},
+		{h.Capped, "cap", fmt.Sprintf("are crawled as often as the cap allows, %g times for each change (shoal strategy set --cap)", h.Cap)},
+		{h.Polite, "politeness", "wait for their hosts, which are being visited or left alone between two visits"},
+		{h.Denied, "refusals", "were refused by the peers near their hosts, and are offered again in a while"},
+		{h.Failed, "failures", "failed, and are tried again in a while (shoal channel list --state failing)"},
+		{h.Block, "blocks", "are on blocked hosts (shoal host list --blocked)"},
+		{h.Strict, "strategy", "wait for the intervals to which this strategy keeps, whatever is stale"},
+		{h.Ending, "end", "would not end before this run does, which has a time (--for), so that they are not begun"},
+		{h.Free, "placing", "wait for a free thread near their hosts"},
+	} {
+		if x.n > n {
+			n, kind, why = x.n, x.kind, x.why
+		}
+	}
+	return n, kind, why
+}
+
+// early says how many channels the limits keep from being crawled as soon as they might have changed.
+func early(h *manager.Holds) string {
+	if h.Early == 0 {
+		return ""
+	}
+	limits := "the minimum interval between two crawls, " + plain.Span(h.MinInterval)
+	if h.Cap > 0 {
+		limits += fmt.Sprintf(", or the cap of %g crawls for each change", h.Cap)
+	}
+	return fmt.Sprintf("; %s for %s", wait(h.Early), limits)
+}
+
+// wait is so many channels with their verb.
+func wait(n int) string {
+	if n == 1 {
+		return "1 channel waits"
+	}
+	return plain.Count(n, "channel") + " wait"
+}
+
+// shared reports whether other managers share the network now.
+func shared(d *Desk) bool {
+	if d.cfg.Managers == nil {
+		return false
+	}
+	all, _ := d.cfg.Managers()
+	return len(all) > 1
+}

@@ -1,0 +1,45 @@
+package recrawl
+
+// Hold is what keeps a slot from being crawled now.
+type Hold uint8
+
+// The holds.
+const (
+	NotStale Hold = iota // its copy is there, and more probably fresh than stale
+	Early                // likewise, and neither minimum interval nor cap allow a crawl yet
+	Rests                // it is paused
+	Under                // a task of it is out
+	TooSoon              // the minimum interval is not over
+	AtCap                // nor is that which the cap leaves, which is longer
+	Denial               // its last task was refused or lost, and it is asked for again in a while
+	Strict               // the strategy goes by its own intervals, whatever is stale
+	Free                 // nothing: it may be taken
+)
+
+// Hold says what keeps a slot from being crawled now, first of all that its copy is probably fresh.
+func (s *Scheduler) Hold(now Tick, at Slot) Hold {
+	s.now = max(s.now, now)
+	c := s.cells.at(at)
+	switch {
+	case c.Flags&(Paused|gone) != 0:
+		return Rests
+	case c.Updated > 0 && !s.stale(c) && s.now < s.earliest(c):
+		return Early
+	case c.Updated > 0 && !s.stale(c):
+		return NotStale
+	case c.Out > 0:
+		return Under
+	case s.now >= s.earliest(c) && s.quota.Strict && c.Flags&inReady == 0:
+		return Strict
+	case s.now >= s.earliest(c):
+		return Free
+	case c.Flags&Denied != 0:
+		return Denial
+	case s.now >= c.Submitted+s.limits.Least:
+		return AtCap
+	}
+	return TooSoon
+}
+
+// Limits are those in force.
+func (s *Scheduler) Limits() Limits { return s.limits }
