@@ -197,6 +197,7 @@ func (ro *roster) letGo(s recrawl.Slot) {
 
 // release takes a channel out of all that the loop holds, since it is another manager's now, as are all of its host.
 func (ro *roster) release(s recrawl.Slot) {
+	ro.whole.give(ro.table.ID(s), ro.cfg.Now())
 	ro.letGo(s)
 	ro.table.DropAll(s)
 }

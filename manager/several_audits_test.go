@@ -112,6 +112,31 @@ func TestWholeCrawlsOfItsOwn(t *testing.T) {
 	cancel()
 }
 
+// TestWholeCrawlsOfGivenChannels has a manager give a channel of which a whole crawl is to begin: who takes it reads that, though this one has written its state anew
+// meanwhile. A while later it is kept no more.
+func TestWholeCrawlsOfGivenChannels(t *testing.T) {
+	now := time.UnixMilli(1_000_000)
+	w, next := wholes{of: map[channel.ID]wholeCrawl{}}, wholes{of: map[channel.ID]wholeCrawl{}}
+	w.add(1, wholeCrawl{})
+	w.add(2, wholeCrawl{true, 3})
+	w.give(2, now)
+	w.give(4, now) // nothing is to begin of it
+	if err := next.takeIn(w.state(now.Add(wholeGiven / 2))); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[channel.ID]bool{1: true, 2: true, 4: false} {
+		if _, is := next.of[id]; is != want {
+			t.Errorf("a whole crawl of channel %d is known to the next: %v, want %v", id, is, want)
+		}
+	}
+	if _, here := w.of[2]; here {
+		t.Error("it is still to begin here")
+	}
+	if b := w.state(now.Add(wholeGiven)); len(b) != 8 {
+		t.Errorf("a minute later %d bytes are kept", len(b))
+	}
+}
+
 // TestEventsOfOthers has a manager take over channels: it tells what happened to them at their manager before, but for what it knows of later, and nothing of
 // channels that are not here.
 func TestEventsOfOthers(t *testing.T) {

@@ -123,12 +123,14 @@ func (c *checkCmd) findings(ctx context.Context) ([]desk.Finding, error) {
 	}
 	stopped := "The manager is stopped: nothing is crawled."
 	if s, is := db.(server); is {
-		n, err := s.Sharing(ctx)
+		n, archives, err := s.Sharing(ctx)
 		if err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
 		if n > 0 {
 			stopped = "This manager is stopped; " + plain.Count(n, "other manager") + " of the network have its share of the hosts."
+		} else if archives > 0 {
+			stopped = "The manager is stopped, and of the network only what stores pages runs (--only archive): nothing is crawled."
 		}
 	}
 	if err := db.Close(); err != nil {
