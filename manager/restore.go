@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"shoal/channel"
@@ -39,10 +38,8 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	}
 	if b, err := st.State(ctx, stateDiscovered); err != nil {
 		return fmt.Errorf("read how many channels were discovered: %w", err)
-	} else if b != nil {
-		if m.find.discovered, err = strconv.Atoi(string(b)); err != nil {
-			return fmt.Errorf("how many channels were discovered is damaged: %w", err)
-		}
+	} else if m.find.discovered, err = parseDiscovered(b); err != nil {
+		return err
 	}
 	if m.keep.cursor, err = st.Cursor(ctx, FeedName); err != nil {
 		return fmt.Errorf("read the feed's cursor: %w", err)

@@ -38,6 +38,8 @@ type Shared interface {
 	Others(ctx context.Context, name string) ([][]byte, error)
 	// Left are those of this manager's earlier start and of others that ended within an hour of the one that ended last.
 	Left(ctx context.Context, name string) ([][]byte, error)
+	// Change makes of a state that all managers share the next one, without another manager's change between.
+	Change(ctx context.Context, name string, f func(state []byte) ([]byte, error)) error
 	// Tell tells the other managers something, and Notes is what they have told since the last call.
 	Tell(ctx context.Context, n channel.Note) error
 	Notes(ctx context.Context) ([]channel.Note, error)
@@ -141,6 +143,11 @@ func (t *tenancy) resting() bool {
 
 // work beats until ctx ends; an error says that this manager has no part any more.
 func (t *tenancy) work(ctx context.Context) error {
+	if t.Idle { // it takes no partitions, with which it would hear of them
+		if err := t.readHosts(ctx, nil); err != nil && ctx.Err() == nil {
+			t.log.Warn("how many channels of an import are on blocked hosts is not told at this manager", "err", err)
+		}
+	}
 	beat := time.NewTicker(tenureEvery)
 	defer beat.Stop()
 	for {
@@ -355,7 +362,7 @@ func (t *tenancy) joined(these []uint8) bool {
 	return n > len(these)
 }
 
-// readHosts takes in what is known of the hosts of partitions: whether they are blocked, and until when they are left alone.
+// readHosts takes in what is known of hosts: whether they are blocked, which notes tell from then on of all hosts, and until when those of some partitions are left alone.
 func (t *tenancy) readHosts(ctx context.Context, parts []uint8) error {
 	var batch []channel.Host
 	flush := func() error {
@@ -366,7 +373,7 @@ func (t *tenancy) readHosts(ctx context.Context, parts []uint8) error {
 				if h.Blocked != t.machine.Blocked(key) {
 					t.machine.Block(key, h.Blocked)
 				}
-				if h.NextVisit.After(now) {
+				if h.NextVisit.After(now) && slices.Contains(parts, key.Part()) {
 					t.machine.Leave(key, t.soonest(now, h.NextVisit))
 				}
 			}
@@ -375,7 +382,7 @@ func (t *tenancy) readHosts(ctx context.Context, parts []uint8) error {
 		return err
 	}
 	err := t.Shared.ScanHosts(ctx, func(h channel.Host) error {
-		if !slices.Contains(parts, channel.KeyOf(h.Name).Part()) {
+		if h.Blocked == "" && !slices.Contains(parts, channel.KeyOf(h.Name).Part()) {
 			return nil
 		}
 		if batch = append(batch, h); len(batch) < adoptBatch {
