@@ -216,7 +216,7 @@ func (st *station) checks(context.Context) []desk.Finding {
 	var found []desk.Finding
 	if st.others != nil { // first what happens now: the banner shows one line
 		st.publishing.Lock()
-		found = st.others.missing()
+		found = append(st.others.unowned(time.Now()), st.others.missing()...)
 		st.publishing.Unlock()
 	}
 	found = append(found, checkData(st.cfg.data, time.Now())...)

@@ -163,7 +163,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if err := st.openManager(ctx); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(st.shareBanned(ctx), st.shareInvites(ctx), st.shareStolen(ctx)); err != nil {
+	if err := errors.Join(st.shareBanned(ctx), st.shareInvites(ctx), st.shareStolen(ctx), st.recallCounted(ctx)); err != nil {
 		return nil, err
 	}
 	if st.page != nil {
