@@ -77,13 +77,16 @@ const (
 	StateStolen  = "members/stolen"
 )
 
+// StateLeast names what the database keeps of which working keys a manager has outdated that had the network for itself.
+const StateLeast = "members/least"
+
 // StateReleases names what the database keeps of releases of the volunteers' program: the signed files that all managers serve, and the roll-out.
 const StateReleases = "members/releases"
 
 // SharedState reports whether all managers of a database have a state in common. Each has others for itself, such as what its strategy has learnt.
 func SharedState(name string) bool {
 	switch name {
-	case stateEpoch, stateChoice, stateLimits, stateDiscovered, stateTrust, StateBanned, StateKeys, StateInvites, StateStolen, StateReleases:
+	case stateEpoch, stateChoice, stateLimits, stateDiscovered, stateTrust, StateBanned, StateKeys, StateInvites, StateStolen, StateLeast, StateReleases:
 		return true
 	}
 	return false

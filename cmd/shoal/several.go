@@ -366,7 +366,7 @@ func (st *station) addOthers(d *member.Document) {
 		d.Managers = d.Managers[1:]
 	}
 	for _, k := range st.others.keys { // the newest first
-		if len(d.Delegations) < member.MaxDelegations && !slices.ContainsFunc(d.Delegations, func(have []byte) bool { return bytes.Equal(have, k.Delegation) }) {
+		if d.Issued.Sub(k.Last) < keyKept && len(d.Delegations) < member.MaxDelegations && !slices.ContainsFunc(d.Delegations, func(have []byte) bool { return bytes.Equal(have, k.Delegation) }) {
 			d.Delegations = append(d.Delegations, k.Delegation)
 		}
 	}
@@ -389,7 +389,7 @@ type keyUsed struct {
 	Last       time.Time `json:"last"` // when its manager was seen
 }
 
-// keyKept is how long: certificates are renewed within their life.
+// keyKept is for how long the network document names it: certificates are renewed within their life. The database keeps it for longer (keyGood).
 const keyKept = 2 * member.CertificateLife
 
 // keepKeys notes which working keys are in use, in the database, so that they stay good when their managers have gone.
@@ -415,11 +415,12 @@ func (st *station) keepKeys(ctx context.Context, now time.Time) error {
 	}
 	st.publishing.Unlock()
 	for _, k := range before {
-		if now.Sub(k.Last) < keyKept && !slices.ContainsFunc(all, func(have keyUsed) bool { return bytes.Equal(have.Delegation, k.Delegation) }) {
+		if now.Sub(k.Last) < keyGood && !slices.ContainsFunc(all, func(have keyUsed) bool { return bytes.Equal(have.Delegation, k.Delegation) }) {
 			all = append(all, k)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b keyUsed) int { return b.Last.Compare(a.Last) })
+	all = all[:min(len(all), keysKept)]
 	st.publishing.Lock()
 	st.others.keys = all
 	st.publishing.Unlock()
