@@ -33,7 +33,7 @@ type remembered struct {
 }
 
 // SummedState reports whether a manager that has the database for itself keeps of a state the sum of what all managers have kept that had shared it.
-func SummedState(name string) bool { return name == stateShown }
+func SummedState(name string) bool { return name == stateShown || name == stateSizes }
 
 // CountedBy is what managers have counted that share a database, or shared it, by their peer ids, as they wrote it down last: the counters alone.
 func CountedBy(ctx context.Context, store interface {

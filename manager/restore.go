@@ -52,7 +52,7 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 		MinWait: minLatest, MaxWait: maxLatest, NewShare: m.tuning.choice.NewShare, Until: m.cfg.Until, Beside: errandSlot, Party: m.learner.partyNumber,
 		Members: func() int { return len(m.cfg.Swarm.View().Peers) },
 	}, dues{m.sched}, book{m.table, m.keep, m.pace, m.errands}, m.near)
-	if err := errors.Join(m.sizes.read(ctx, st), m.recallShown(ctx), m.recallMembers(ctx)); err != nil {
+	if err := errors.Join(m.recallSizes(ctx), m.recallShown(ctx), m.recallMembers(ctx)); err != nil {
 		return err
 	}
 	if m.tenancy != nil { // it takes its partitions when it runs

@@ -312,7 +312,7 @@ func (t *tenancy) takeIn(ctx context.Context, taken channel.Taken) error {
 	}); err != nil {
 		return err
 	}
-	if err := errors.Join(t.readHosts(ctx, taken.Parts), t.readAudits(ctx), t.inherit(ctx)); err != nil {
+	if err := errors.Join(t.readHosts(ctx, taken.Parts), t.readAudits(ctx), t.hearSizes(ctx), t.inherit(ctx)); err != nil {
 		return err
 	}
 	last, err := t.Shared.LastID(ctx)
@@ -445,6 +445,9 @@ func (t *tenancy) obey(ctx context.Context) {
 		t.looked = now
 		if err := t.strays(ctx); err != nil && ctx.Err() == nil {
 			t.log.Warn("channels that other managers have added are not looked for, will try again", "err", err)
+		}
+		if err := t.hearSizes(ctx); err != nil && ctx.Err() == nil {
+			t.log.Warn("how many pages a channel has in the mean is as it was, will try again", "err", err)
 		}
 	}
 }
