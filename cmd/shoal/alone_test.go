@@ -129,3 +129,41 @@ func TestOutdatedManagerComesBack(t *testing.T) {
 		}
 	}
 }
+
+// TestBansOfEarlierManagers starts a manager that has a network for itself, and was away while another one banned somebody: it refuses whom that banned. Whom others
+// have forgiven since they told of the ban, it takes back, and whom it has banned itself it keeps.
+func TestBansOfEarlierManagers(t *testing.T) {
+	t.Parallel()
+	cfg := stationForTest(t)
+	for _, step := range []struct {
+		what   string
+		folder []banned // what its folder holds of bans
+		ban    string   // then bans, or forgives
+		refuse bool
+		want   []string // before that
+	}{
+		{"the other one bans", nil, "by another", true, nil},
+		{"one that does not know", nil, "by another", false, []string{"by another"}},
+		{"one that was told of the ban, and has one of its own", []banned{{Name: "by another", Told: true}, {Name: "its own"}}, "later", true, []string{"its own"}},
+		{"one that does not know either", nil, "", false, []string{"its own", "later"}},
+	} {
+		keepBans(t, cfg.data, step.folder...)
+		st, err := openStation(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := st.members.list()
+		slices.Sort(list)
+		if !slices.Equal(list, step.want) && len(list)+len(step.want) > 0 {
+			t.Errorf("%s: banned are %q, want %q", step.what, list, step.want)
+		}
+		if step.ban != "" {
+			if err := st.desk.Ban(t.Context(), step.ban, step.refuse); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := st.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

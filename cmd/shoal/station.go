@@ -146,9 +146,12 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		if err := st.share(); err != nil {
 			return nil, err
 		}
-		if err := errors.Join(st.others.shared.Full(ctx), st.recallBanned(ctx)); err != nil {
+		if err := st.others.shared.Full(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := st.recallBanned(ctx); err != nil {
+		return nil, err
 	}
 	if err := st.openArchive(ctx); err != nil {
 		return nil, err
