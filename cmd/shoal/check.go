@@ -219,7 +219,7 @@ func (st *station) checks(context.Context) []desk.Finding {
 		found = append(st.others.unowned(time.Now()), st.others.missing()...)
 		st.publishing.Unlock()
 	}
-	found = append(found, checkData(st.cfg.data, time.Now())...)
+	found = append(append(found, checkData(st.cfg.data, time.Now())...), st.releases.lacking()...)
 	if n := st.archive.Missing(); n > 0 {
 		found = append(found, filesMissing(n))
 	}
