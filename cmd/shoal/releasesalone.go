@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"shoal/internal/release"
 	"shoal/manager"
 	"shoal/manager/desk"
 )
@@ -37,10 +38,8 @@ func (st *station) recallReleases() error {
 // recall takes in what managers shared, as far as it is newer than what this one has.
 func (r *releases) recall(s *releasesShared) error {
 	r.mu.Lock()
-	own, theirs := r.book.Rollout, s.Rollout
-	same := own.Version == theirs.Version && own.Since.Equal(theirs.Since)
-	if theirs.Since.After(own.Since) || same && own.Stopped == "" && theirs.Stopped != "" {
-		r.book.Rollout = theirs
+	if later(s.Rollout, r.book.Rollout) {
+		r.book.Rollout = s.Rollout
 		r.save()
 	}
 	r.mu.Unlock()
@@ -55,6 +54,21 @@ func (r *releases) recall(s *releasesShared) error {
 		return err
 	}
 	return r.lookForPrograms()
+}
+
+// later reports whether a roll-out was begun after another one, or is the same and was stopped.
+func later(a, b release.Rollout) bool {
+	return a.Since.After(b.Since) || a.Since.Equal(b.Since) && a.Version == b.Version && a.Stopped != "" && b.Stopped == ""
+}
+
+// rollsLater reports whether this manager has begun or stopped a roll-out while it had the network for itself, of which the others' record does not tell.
+func (r *releases) rollsLater(s *releasesShared) (own release.Rollout, is bool) {
+	if s == nil || r.together.agreed {
+		return own, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.book.Rollout, later(r.book.Rollout, s.Rollout)
 }
 
 // lookForPrograms finds the versions of which a program is not here. They are not offered.

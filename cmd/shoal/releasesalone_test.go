@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	"shoal/internal/release"
 	"shoal/internal/release/signing"
 	"shoal/internal/wire"
+	"shoal/manager/joint"
 )
 
 // TestReleasesOfEarlierManagers starts a manager that has a network for itself, and was away while another one published a release and stopped its roll-out: it serves
@@ -95,5 +98,50 @@ func TestReleasesOfEarlierManagers(t *testing.T) {
 	recall(release.Rollout{Version: "v1.0.0", Share: 1, Since: began})
 	if o := own.book.Rollout; o.Version != "v1.1.0" {
 		t.Errorf("an earlier roll-out is taken for a later one: %+v", o)
+	}
+}
+
+// recordOf is the record of managers that share a network.
+type recordOf struct{ body []byte }
+
+func (r *recordOf) State(context.Context, string) ([]byte, error) { return r.body, nil }
+
+func (r *recordOf) Change(_ context.Context, _ string, f func([]byte) ([]byte, error)) error {
+	next, err := f(r.body)
+	if err == nil {
+		r.body = next
+	}
+	return err
+}
+
+// TestReleasesOfOneAmongSeveral has a manager that had a network for itself share it again: a roll-out that it has stopped or begun meanwhile is all managers', and one
+// that is older than theirs is not.
+func TestReleasesOfOneAmongSeveral(t *testing.T) {
+	began := time.Now().Add(-time.Hour).UTC()
+	rolls := release.Rollout{Version: "v1.0.0", Share: 100, Since: began}
+	stopped, next := rolls, release.Rollout{Version: "v1.1.0", Share: 7, Since: began.Add(time.Minute)}
+	stopped.Stopped = "by an operator"
+	for name, c := range map[string]struct{ own, shared, want release.Rollout }{
+		"it stopped it": {stopped, rolls, stopped}, "it began another one": {next, rolls, next}, "the others stopped it": {rolls, stopped, stopped},
+		"the others began another one": {stopped, next, next}, "nothing is new": {rolls, rolls, rolls},
+	} {
+		r, err := openReleases(t.TempDir(), slog.New(slog.DiscardHandler), func(string) string { return "" }, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(releasesShared{Rollout: c.shared})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := &recordOf{b}
+		r.book.Rollout = c.own
+		r.together = &together{record: record, others: func() []joint.Other { return nil }, tell: func(context.Context) error { return nil }, complete: map[string]bool{}, good: map[string][32]byte{}, read: map[string]joint.Heard{}}
+		if _, err := r.refresh(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		s, err := parseShared(record.body)
+		if err != nil || s.Rollout != c.want || r.book.Rollout != c.want {
+			t.Errorf("%s: the record has %+v, the manager %+v, %v; want %+v", name, s.Rollout, r.book.Rollout, err, c.want)
+		}
 	}
 }
