@@ -51,3 +51,12 @@ func CutOwnState(kept string) (name string, own bool) {
 	_, name, own = strings.Cut(rest, "/")
 	return name, own
 }
+
+// OwnerOfState is the peer id of the manager for which alone a state is kept; empty: it is kept for all.
+func OwnerOfState(kept string) string {
+	rest, own := strings.CutPrefix(kept, ownStates)
+	if node, _, whole := strings.Cut(rest, "/"); own && whole {
+		return node
+	}
+	return ""
+}

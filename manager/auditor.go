@@ -54,7 +54,8 @@ type auditor struct {
 	writing          chan struct{} // closed when what is being written beside the loop is; nil: nothing is
 	written          *kept         // that, once writing is closed
 	writeErr         error
-	first            bool // no manager before this one had a Machine, and nothing is kept yet
+	again            func(before string, e *archive.Entry) // takes a delivery in once more that a manager before this one had not judged
+	first            bool                                  // no manager before this one had a Machine, and nothing is kept yet
 }
 
 // acquaintance is what the Machine was told of a member.
@@ -103,6 +104,7 @@ func newAuditor(c *core, keep *keeper, er *errands) *auditor {
 	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, courts: map[uint64]bool{}, circle: newCircle(), roll: newRoll(), clerks: newClerks(),
 		visits: visits{granted: make(chan *visit, 1)}}
 	au.sentences.au = au
+	au.again = func(before string, e *archive.Entry) { au.reported(before, e, 0) }
 	er.answers, er.gaveUp = au.answered, au.unanswered
 	return au
 }

@@ -87,7 +87,10 @@ func (au *auditor) info(now time.Time) TrustInfo {
 			i.Suspects++
 		}
 	}
-	i.Doubts = au.trust.Doubts(now)
+	i.Doubts = slices.DeleteFunc(au.trust.Doubts(now), func(d trust.Doubt) bool { // of several managers, one tells that has the channel now
+		_, mine := au.table.Find(d.Channel)
+		return !mine && au.tenancy != nil
+	})
 	for _, d := range i.Doubts {
 		if !d.Until.IsZero() {
 			i.Watched++

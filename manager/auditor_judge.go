@@ -122,6 +122,7 @@ func (au *auditor) follow(now time.Time, acts []trust.Act, d delivered) {
 			au.mark(a, d)
 		case trust.Watch:
 			au.log.Info("a channel is on watch", "channel", a.Channel)
+			heir{au}.onWatch(a.Channel)
 		case trust.Suspect, trust.WouldSuspend, trust.Graduate:
 			au.told(a)
 		case trust.LookBack:

@@ -85,6 +85,10 @@ func (d *discovery) admitHosts(ctx context.Context, now time.Time, n int) (int, 
 			return 0, err
 		}
 	}
+	others, err := d.others(ctx)
+	if n = min(n, d.cfg.DiscoverMost-d.discovered-others); err != nil || n <= 0 {
+		return others, err
+	}
 	found, err := d.cfg.Store.Candidates(ctx, admitLook)
 	if err != nil {
 		return 0, err
@@ -109,7 +113,7 @@ func (d *discovery) admitHosts(ctx context.Context, now time.Time, n int) (int, 
 		chs = append(chs, channel.Channel{Scope: channel.Scope{Kind: channel.WholeHost, Host: c.Host}, Seeds: c.Seeds, Added: now, State: channel.Active})
 	}
 	if len(hosts) == 0 {
-		return 0, nil
+		return others, nil
 	}
 	done, err := d.cfg.Store.Import(ctx, d.epoch, channel.Lines(chs))
 	if err != nil {
@@ -121,11 +125,53 @@ func (d *discovery) admitHosts(ctx context.Context, now time.Time, n int) (int, 
 		}
 	}
 	d.log.Info("discovered hosts added", "channels", done.Added)
-	count := strconv.Itoa(d.discovered + done.Added)
-	if err := d.cfg.Store.PutState(ctx, d.epoch, stateDiscovered, []byte(count)); err != nil {
+	added, err := d.count(ctx, done.Added)
+	if err != nil {
 		return done.Added, err
 	}
-	return done.Added, d.cfg.Store.DropCandidates(ctx, d.epoch, hosts)
+	return added, d.cfg.Store.DropCandidates(ctx, d.epoch, hosts)
+}
+
+// count keeps that channels were added, and returns how many have been since this manager counted last. Managers that share a network count together.
+func (d *discovery) count(ctx context.Context, added int) (int, error) {
+	if d.tenancy == nil {
+		return added, d.cfg.Store.PutState(ctx, d.epoch, stateDiscovered, []byte(strconv.Itoa(d.discovered+added)))
+	}
+	all := 0
+	err := d.tenancy.Shared.Change(ctx, stateDiscovered, func(b []byte) ([]byte, error) {
+		was, err := parseDiscovered(b)
+		all = was + added
+		return []byte(strconv.Itoa(all)), err
+	})
+	if err != nil {
+		return added, err
+	}
+	return all - d.discovered, nil
+}
+
+// others is how many channels other managers have added since this one counted last.
+func (d *discovery) others(ctx context.Context) (int, error) {
+	if d.tenancy == nil {
+		return 0, nil
+	}
+	b, err := d.cfg.Store.State(ctx, stateDiscovered)
+	if err != nil {
+		return 0, err
+	}
+	all, err := parseDiscovered(b)
+	return all - d.discovered, err
+}
+
+// parseDiscovered reads how many channels discovery has added; nothing is kept before the first.
+func parseDiscovered(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(string(b))
+	if err != nil {
+		return 0, fmt.Errorf("how many channels were discovered is damaged: %w", err)
+	}
+	return n, nil
 }
 
 const sitesBatch = 500 // channels read at a time

@@ -42,6 +42,14 @@ type keptWanted struct {
 	Rate    float64    `json:"rate,omitempty"`
 }
 
+func (k *keptErrand) errand() *errand {
+	e := &errand{host: k.Host, apart: k.Apart, until: k.Until}
+	for _, w := range k.Pages {
+		e.pages = append(e.pages, wanted{w.URL, w.Hash, w.Case, w.Fetched, w.Dated, w.Rate})
+	}
+	return e
+}
+
 // errandsState is the stored form of the audits that wait or are out. Disputes are in the evidence room, as open cases.
 func (au *auditor) errandsState() ([]byte, error) {
 	kept := []keptErrand{}
@@ -76,7 +84,7 @@ func (au *auditor) errandsState() ([]byte, error) {
 }
 
 // restoreErrands goes on with the audits that waited or were out when the manager before this one ended. One of several does not, as their hosts may be another
-// manager's by now; it leaves the hosts alone at which they are.
+// manager's by now: it leaves the hosts alone at which they are, and who takes the hosts goes on with those that wait (takeErrands).
 func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
 	b, err := au.cfg.Store.State(ctx, stateErrands)
 	if err != nil {
@@ -100,10 +108,7 @@ func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
 			}
 			continue
 		}
-		e := &errand{host: k.Host, apart: k.Apart, until: k.Until}
-		for _, w := range k.Pages {
-			e.pages = append(e.pages, wanted{w.URL, w.Hash, w.Case, w.Fetched, w.Dated, w.Rate})
-		}
+		e := k.errand()
 		if k.Arbiter && au.cfg.Arbiter == nil { // it was switched off meanwhile: a peer looks, if there is one that may
 			k.Arbiter, e.apart = false, []trust.Peer{e.pages[0].c.Accused}
 		}

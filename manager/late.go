@@ -25,7 +25,13 @@ const (
 
 // delay keeps an order that the database does not.
 func (t *tenancy) delay(n channel.Note) {
-	if n.What != noteCrawl && n.What != noteStandOff {
+	switch n.What {
+	case noteCrawl, noteStandOff:
+	case noteEdited:
+		if n = editedOnly(n); n.Body == nil {
+			return
+		}
+	default:
 		return
 	}
 	now := t.cfg.Now()
@@ -35,6 +41,36 @@ func (t *tenancy) delay(n channel.Note) {
 	if len(t.late) < lateMost {
 		t.late = append(t.late, lateOrder{n, now})
 	}
+}
+
+// editedOnly is the note of an edit with no more than which channel it is of: the rest is in the database.
+func editedOnly(n channel.Note) channel.Note {
+	var of noted
+	if json.Unmarshal(n.Body, &of) != nil {
+		return channel.Note{}
+	}
+	ch, err := channel.ParseChannel(of.Before)
+	if err != nil {
+		return channel.Note{}
+	}
+	b, err := json.Marshal(noted{ID: ch.ID})
+	if err != nil {
+		return channel.Note{}
+	}
+	return channel.Note{What: n.What, Body: b}
+}
+
+// reweigh takes in what an operator says of a channel's importance, as the database has it: what its manager had learnt of it does not, if that ended before.
+func (ro *roster) reweigh(ctx context.Context, id channel.ID) error {
+	ch, err := ro.cfg.Store.Channel(ctx, id)
+	if err != nil {
+		return err
+	}
+	return ro.onLoop(ctx, func(time.Time) {
+		if s, is := ro.table.Find(id); is {
+			ro.tune.weigh(s, Importance(&ch.Settings), ch.Learnt.Pages)
+		}
+	})
 }
 
 // catchUp does what was ordered of late for channels of partitions that were just taken. What their manager has done before it gave them is done again, which
@@ -55,7 +91,11 @@ func (t *tenancy) catchUp(ctx context.Context, parts []uint8) {
 		}); err != nil || !taken {
 			continue
 		}
-		if err := t.hear(ctx, o.Note); err != nil && ctx.Err() == nil {
+		do := func() error { return t.hear(ctx, o.Note) }
+		if o.What == noteEdited {
+			do = func() error { return t.roster.reweigh(ctx, of.ID) }
+		}
+		if err := do(); err != nil && ctx.Err() == nil {
 			t.log.Info("what was ordered before a channel was taken is not done", "what", o.What, "channel", of.ID, "err", err)
 		}
 	}

@@ -55,6 +55,40 @@ func TestPauseWithoutOwner(t *testing.T) {
 	}
 }
 
+func (o *ordered) Channel(context.Context, channel.ID) (channel.Channel, error) { return o.ch, nil }
+
+// TestEditOfNoOwner has a channel's weight be changed while no manager has it: who takes it goes by the new one, though what its manager had learnt of it has the old
+// one, and to take it in twice changes nothing.
+func TestEditOfNoOwner(t *testing.T) {
+	before := channel.Channel{ID: 7, Scope: channel.Scope{Kind: channel.WholeHost, Host: "http://a.example"}, State: channel.Active, Added: time.Unix(1, 0)}
+	after := before
+	after.Settings.Weight, after.Learnt.Visits, after.Learnt.Pages = 5, 1, 30
+	db := &ordered{ch: after}
+	ro := beside(db)
+	options := recrawl.DefaultOptions()
+	strategy, err := recrawl.New("price", recrawl.Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ro.sched = recrawl.NewScheduler(1, strategy, options)
+	ro.tune = &tuning{core: ro.core, limits: Limits{Weights: recrawl.PageWeights}}
+	ro.sizes = sizes{Sites: 2, Pages: 40}
+	ro.tenancy.roster = ro
+	if err := ro.tell(t.Context(), noteEdited, noted{Before: before.Marshal(), After: after.Marshal()}); err != nil {
+		t.Fatal(err)
+	}
+	var f recrawl.Facts
+	f.Weight = 1.5 // of 30 pages, before the edit
+	ro.table.Put(ro.sched.Add(f), 7, channel.HostKey(9)<<56)
+	for range 2 {
+		ro.tenancy.catchUp(t.Context(), []uint8{9})
+		s, _ := ro.table.Find(7)
+		if got := ro.sched.Facts(s).Weight; got != 7.5 {
+			t.Errorf("the channel weighs %v, want 7.5", got)
+		}
+	}
+}
+
 // TestOrdersOfNoOwner has orders be given for channels that nobody has. Who takes a channel then does what was ordered of it, and not what was long ago.
 func TestOrdersOfNoOwner(t *testing.T) {
 	ro := beside(&ordered{})

@@ -107,6 +107,8 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 	if c.tenancy != nil {
 		c.tenancy.hear = m.hearNote
 		c.tenancy.inherit = func(ctx context.Context) error { return errors.Join(m.auditor.inherit(ctx), m.inheritWhole(ctx)) }
+		h := heir{m.auditor}
+		c.tenancy.settle, c.tenancy.leaves, c.tenancy.left = h.inheritSites, h.handOver, h.judgeLeft
 	}
 	return m, nil
 }

@@ -22,8 +22,9 @@ const (
 	noteStrategy = "strategy"
 	noteLimits   = "limits"
 	noteTrust    = "trust"
-	noteNeed     = "need"    // what a manager has of the swarm, and what more of it would be worth
-	noteOther    = "other: " // begins what is for others than the manager
+	noteWatch    = "on watch" // a channel had trouble
+	noteNeed     = "need"     // what a manager has of the swarm, and what more of it would be worth
+	noteOther    = "other: "  // begins what is for others than the manager
 )
 
 // NoteEnds is told by a manager that was asked to end; its body is what Several.About makes.
@@ -38,6 +39,7 @@ type noted struct {
 	Whole       bool       `json:",omitempty"`
 	Before      []byte     `json:",omitempty"` // a channel
 	After       []byte     `json:",omitempty"`
+	Site        []byte     `json:",omitempty"` // trust.Machine's of a channel
 
 	Strategy *StrategyChoice `json:",omitempty"`
 	Limits   *Limits         `json:",omitempty"`
@@ -146,6 +148,8 @@ func (m *Manager) hearOfChannel(ctx context.Context, what string, t noted) error
 		return m.crawlNow(ctx, t.ID, t.Whole)
 	case notePause:
 		return m.Pause(ctx, t.ID, t.Paused)
+	case noteWatch:
+		return heir{m.auditor}.hearWatch(ctx, t.ID, t.Site)
 	}
 	return fmt.Errorf("%q is not known to this version", what)
 }

@@ -32,6 +32,29 @@ type remembered struct {
 	History   []Point          `json:"history"`
 }
 
+// SummedState reports whether a manager that has the database for itself keeps of a state the sum of what all managers have kept that had shared it.
+func SummedState(name string) bool { return name == stateShown || name == stateSizes }
+
+// CountedBy is what managers have counted that share a database, or shared it, by their peer ids, as they wrote it down last: the counters alone.
+func CountedBy(ctx context.Context, store interface {
+	KeptBy(ctx context.Context, name string) (map[string][]byte, error)
+}) (map[string]Overview, error) {
+	all, err := store.KeptBy(ctx, stateShown)
+	if err != nil {
+		return nil, fmt.Errorf("read what other managers have counted: %w", err)
+	}
+	out := map[string]Overview{}
+	for node, b := range all {
+		var r remembered
+		if json.Unmarshal(b, &r) != nil { // its own manager tells
+			continue
+		}
+		n := r.Counts
+		out[node] = Overview{Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Lapsed: n.Lapsed, Audits: r.Audits, Updates: r.Updates, Pages: r.Pages, Unchanged: r.Unchanged, BytesDown: r.BytesDown}
+	}
+	return out, nil
+}
+
 // counts are those of the network's life.
 func (c *core) counts() dispatch.Counts {
 	return plus(c.machine.Counts(), c.tally.earlier)

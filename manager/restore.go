@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"shoal/channel"
@@ -39,10 +38,8 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	}
 	if b, err := st.State(ctx, stateDiscovered); err != nil {
 		return fmt.Errorf("read how many channels were discovered: %w", err)
-	} else if b != nil {
-		if m.find.discovered, err = strconv.Atoi(string(b)); err != nil {
-			return fmt.Errorf("how many channels were discovered is damaged: %w", err)
-		}
+	} else if m.find.discovered, err = parseDiscovered(b); err != nil {
+		return err
 	}
 	if m.keep.cursor, err = st.Cursor(ctx, FeedName); err != nil {
 		return fmt.Errorf("read the feed's cursor: %w", err)
@@ -55,7 +52,7 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 		MinWait: minLatest, MaxWait: maxLatest, NewShare: m.tuning.choice.NewShare, Until: m.cfg.Until, Beside: errandSlot, Party: m.learner.partyNumber,
 		Members: func() int { return len(m.cfg.Swarm.View().Peers) },
 	}, dues{m.sched}, book{m.table, m.keep, m.pace, m.errands}, m.near)
-	if err := errors.Join(m.sizes.read(ctx, st), m.recallShown(ctx), m.recallMembers(ctx)); err != nil {
+	if err := errors.Join(m.recallSizes(ctx), m.recallShown(ctx), m.recallMembers(ctx)); err != nil {
 		return err
 	}
 	if m.tenancy != nil { // it takes its partitions when it runs

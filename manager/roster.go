@@ -86,10 +86,11 @@ func (ro *roster) wake(s recrawl.Slot) error {
 const adoptBatch = 2000 // channels that the loop takes in between two looks at the calendar
 
 // Adopt takes in the channels of the database, from first to last, that the loop does not have yet. It calls taken after each, and returns
-// how many of them are on blocked hosts.
+// how many of them are on blocked hosts. Other managers are told first: they take theirs in at the same time.
 func (ro *roster) Adopt(ctx context.Context, first, last channel.ID, taken func()) (blocked int, err error) {
+	failed := ro.tell(ctx, noteAdopt, noted{First: first, Last: last})
 	blocked, err = ro.adopt(ctx, taken, func(f func(channel.Hot) error) error { return ro.cfg.Store.Scan(ctx, first, last, f) })
-	return blocked, errors.Join(err, ro.tell(ctx, noteAdopt, noted{First: first, Last: last}))
+	return blocked, errors.Join(failed, err)
 }
 
 // adopt takes in those channels of a scan that are this manager's and that the loop does not have.
@@ -197,6 +198,7 @@ func (ro *roster) letGo(s recrawl.Slot) {
 
 // release takes a channel out of all that the loop holds, since it is another manager's now, as are all of its host.
 func (ro *roster) release(s recrawl.Slot) {
+	ro.whole.give(ro.table.ID(s), ro.cfg.Now())
 	ro.letGo(s)
 	ro.table.DropAll(s)
 }

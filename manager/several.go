@@ -36,6 +36,10 @@ type Shared interface {
 	LastID(ctx context.Context) (channel.ID, error)
 	// Others are what other managers, also those that have gone, keep of a state of which each has one for itself, the latest first.
 	Others(ctx context.Context, name string) ([][]byte, error)
+	// Left are those of this manager's earlier start and of others that ended within an hour of the one that ended last.
+	Left(ctx context.Context, name string) ([][]byte, error)
+	// Change makes of a state that all managers share the next one, without another manager's change between.
+	Change(ctx context.Context, name string, f func(state []byte) ([]byte, error)) error
 	// Tell tells the other managers something, and Notes is what they have told since the last call.
 	Tell(ctx context.Context, n channel.Note) error
 	Notes(ctx context.Context) ([]channel.Note, error)
@@ -73,13 +77,16 @@ const (
 	StateStolen  = "members/stolen"
 )
 
+// StateLeast names what the database keeps of which working keys a manager has outdated that had the network for itself.
+const StateLeast = "members/least"
+
 // StateReleases names what the database keeps of releases of the volunteers' program: the signed files that all managers serve, and the roll-out.
 const StateReleases = "members/releases"
 
 // SharedState reports whether all managers of a database have a state in common. Each has others for itself, such as what its strategy has learnt.
 func SharedState(name string) bool {
 	switch name {
-	case stateEpoch, stateChoice, stateLimits, stateDiscovered, stateTrust, StateBanned, StateKeys, StateInvites, StateStolen, StateReleases:
+	case stateEpoch, stateChoice, stateLimits, stateDiscovered, stateTrust, StateBanned, StateKeys, StateInvites, StateStolen, StateLeast, StateReleases:
 		return true
 	}
 	return false
@@ -92,6 +99,7 @@ const (
 	renewEvery  = 2 * time.Second        // between two beats within a turn that takes long, such as one that takes in a million channels
 	turnMost    = 10 * time.Minute       // for a turn: the tenancy of a manager that hangs is not renewed for ever
 	moveWait    = 5 * time.Second        // for the write of a move
+	handWait    = time.Second            // for what is known of peers and channels, before
 	leaveWait   = time.Second            // for the last write to a database that has just not answered
 	strayEvery  = 10 * time.Second       // between two looks for channels of which no note told
 )
@@ -104,8 +112,11 @@ type tenancy struct {
 	keep    *keeper
 	roster  *roster
 	errands *errands
-	hear    func(context.Context, channel.Note) error // takes in what another manager told
-	inherit func(context.Context) error               // takes in what other managers know that have, or had, what this one takes
+	hear    func(context.Context, channel.Note) error  // takes in what another manager told
+	inherit func(context.Context) error                // takes in what other managers know that have, or had, what this one takes
+	settle  func(context.Context, channel.Taken) error // takes in what they know of the channels that it has taken
+	left    func(context.Context, channel.Taken) error // likewise of what managers left undone that have gone
+	leaves  func(context.Context, time.Time)           // writes what who takes partitions of this one will read; called on the loop
 
 	tenure atomic.Pointer[channel.Tenure] // as of the last beat
 
@@ -115,6 +126,8 @@ type tenancy struct {
 	mu   sync.Mutex
 	told []channel.Note // what was heard, and is to be done in the next turn; guarded by mu
 	late []lateOrder    // that may be for whoever takes a channel next; likewise
+
+	gone bool // a manager has gone since partitions were taken last, or none was here before this one; owned by the goroutine that beats
 
 	needs map[channel.Epoch]share.Need // what managers told last, this one too; owned by the goroutine that beats
 	moved time.Time                    // when quotas were moved last
@@ -133,6 +146,11 @@ func (t *tenancy) resting() bool {
 
 // work beats until ctx ends; an error says that this manager has no part any more.
 func (t *tenancy) work(ctx context.Context) error {
+	if t.Idle { // it takes no partitions, with which it would hear of them
+		if err := t.readHosts(ctx, nil); err != nil && ctx.Err() == nil {
+			t.log.Warn("how many channels of an import are on blocked hosts is not told at this manager", "err", err)
+		}
+	}
 	beat := time.NewTicker(tenureEvery)
 	defer beat.Stop()
 	for {
@@ -161,7 +179,7 @@ func (t *tenancy) turn(ctx context.Context) error {
 		t.log.Warn("the other managers do not hear of this one, will try again", "err", err)
 		return nil
 	}
-	t.tenure.Store(&now)
+	t.gone = t.gone || someLeft(t.tenure.Swap(&now), &now)
 	t.Seen(now)
 	defer t.renew(ctx)()
 	m := share.Next(&now, t.epoch)
@@ -178,6 +196,16 @@ func (t *tenancy) turn(ctx context.Context) error {
 	t.obey(ctx)
 	t.moveQuotas(ctx, &now)
 	return nil
+}
+
+// someLeft reports whether a manager has gone between two beats. Before the first one all others have gone, if there is none.
+func someLeft(before, now *channel.Tenure) bool {
+	if before == nil {
+		return len(now.Tenants) <= 1
+	}
+	return slices.ContainsFunc(before.Tenants, func(was channel.Tenancy) bool {
+		return !slices.ContainsFunc(now.Tenants, func(is channel.Tenancy) bool { return is.ID == was.ID })
+	})
 }
 
 // renew keeps the tenancy while a turn takes long, until end is called: to the others a manager that works is not gone.
@@ -214,6 +242,9 @@ func (t *tenancy) give(ctx context.Context, parts []uint8) error {
 		if t.keep.pending != nil || len(t.keep.dirty)+len(t.keep.records) > 0 {
 			return // the database does not take it now
 		}
+		told, done := context.WithTimeout(context.Background(), handWait)
+		t.leaves(told, now)
+		done()
 		limited, cancel := context.WithTimeout(context.Background(), moveWait)
 		defer cancel()
 		if failed = t.Shared.GiveParts(limited, parts); failed == nil {
@@ -281,14 +312,14 @@ func (t *tenancy) takeIn(ctx context.Context, taken channel.Taken) error {
 	}); err != nil {
 		return err
 	}
-	if err := errors.Join(t.readHosts(ctx, taken.Parts), t.readAudits(ctx), t.inherit(ctx)); err != nil {
+	if err := errors.Join(t.readHosts(ctx, taken.Parts), t.readAudits(ctx), t.hearSizes(ctx), t.inherit(ctx)); err != nil {
 		return err
 	}
 	last, err := t.Shared.LastID(ctx)
 	if err != nil {
 		return err
 	}
-	if err := t.readChannels(ctx, taken.Parts, 0); err != nil {
+	if err := errors.Join(t.readChannels(ctx, taken.Parts, 0), t.settle(ctx, taken)); err != nil {
 		return err
 	}
 	if t.last == 0 {
@@ -314,6 +345,12 @@ func (t *tenancy) takeIn(ctx context.Context, taken channel.Taken) error {
 		return err
 	}
 	t.recallEvents(ctx)
+	if t.gone {
+		t.gone = false
+		if err := t.left(ctx, taken); err != nil && ctx.Err() == nil {
+			t.log.Warn("what was delivered to a manager that has gone, and it had not judged, is not judged", "err", err)
+		}
+	}
 	return nil
 }
 
@@ -328,7 +365,7 @@ func (t *tenancy) joined(these []uint8) bool {
 	return n > len(these)
 }
 
-// readHosts takes in what is known of the hosts of partitions: whether they are blocked, and until when they are left alone.
+// readHosts takes in what is known of hosts: whether they are blocked, which notes tell from then on of all hosts, and until when those of some partitions are left alone.
 func (t *tenancy) readHosts(ctx context.Context, parts []uint8) error {
 	var batch []channel.Host
 	flush := func() error {
@@ -339,7 +376,7 @@ func (t *tenancy) readHosts(ctx context.Context, parts []uint8) error {
 				if h.Blocked != t.machine.Blocked(key) {
 					t.machine.Block(key, h.Blocked)
 				}
-				if h.NextVisit.After(now) {
+				if h.NextVisit.After(now) && slices.Contains(parts, key.Part()) {
 					t.machine.Leave(key, t.soonest(now, h.NextVisit))
 				}
 			}
@@ -348,7 +385,7 @@ func (t *tenancy) readHosts(ctx context.Context, parts []uint8) error {
 		return err
 	}
 	err := t.Shared.ScanHosts(ctx, func(h channel.Host) error {
-		if !slices.Contains(parts, channel.KeyOf(h.Name).Part()) {
+		if h.Blocked == "" && !slices.Contains(parts, channel.KeyOf(h.Name).Part()) {
 			return nil
 		}
 		if batch = append(batch, h); len(batch) < adoptBatch {
@@ -408,6 +445,9 @@ func (t *tenancy) obey(ctx context.Context) {
 		t.looked = now
 		if err := t.strays(ctx); err != nil && ctx.Err() == nil {
 			t.log.Warn("channels that other managers have added are not looked for, will try again", "err", err)
+		}
+		if err := t.hearSizes(ctx); err != nil && ctx.Err() == nil {
+			t.log.Warn("how many pages a channel has in the mean is as it was, will try again", "err", err)
 		}
 	}
 }

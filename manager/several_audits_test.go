@@ -113,6 +113,80 @@ func TestWholeCrawlsOfItsOwn(t *testing.T) {
 	cancel()
 }
 
+// TestWholeCrawlsOfGivenChannels has a manager give a channel of which a whole crawl is to begin: who takes it reads that, though this one has written its state anew
+// meanwhile. A while later it is kept no more.
+func TestWholeCrawlsOfGivenChannels(t *testing.T) {
+	now := time.UnixMilli(1_000_000)
+	w, next := wholes{of: map[channel.ID]wholeCrawl{}}, wholes{of: map[channel.ID]wholeCrawl{}}
+	w.add(1, wholeCrawl{})
+	w.add(2, wholeCrawl{true, 3})
+	w.give(2, now)
+	w.give(4, now) // nothing is to begin of it
+	if err := next.takeIn(w.state(now.Add(wholeGiven / 2))); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[channel.ID]bool{1: true, 2: true, 4: false} {
+		if _, is := next.of[id]; is != want {
+			t.Errorf("a whole crawl of channel %d is known to the next: %v, want %v", id, is, want)
+		}
+	}
+	if _, here := w.of[2]; here {
+		t.Error("it is still to begin here")
+	}
+	if b := w.state(now.Add(wholeGiven)); len(b) != 8 {
+		t.Errorf("a minute later %d bytes are kept", len(b))
+	}
+}
+
+// TestSizesOfSeveral has a channel change its manager: what a channel has in the mean is the same at each, whoever has counted which pages, and whoever has gone since.
+func TestSizesOfSeveral(t *testing.T) {
+	var a, b sizes
+	first, second := channel.Learnt{}, channel.Learnt{}
+	a.crawled(&first, 10)
+	a.crawled(&second, 40)
+	first, second = channel.Learnt{Visits: 1, Pages: 10}, channel.Learnt{Visits: 1, Pages: 40}
+	b.crawled(&second, 50) // which is its own now
+	second.Pages = 50
+	kept := func(z *sizes) []byte {
+		raw, err := json.Marshal(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	mean := func(own *sizes, others ...[]byte) float32 {
+		t.Helper()
+		c := &core{inbox: newInbox(time.Now), log: slog.New(slog.DiscardHandler), sizes: *own}
+		tn := &tenancy{core: c, Several: &Several{Shared: &neighbours{audits: others}}}
+		if err := tn.hearSizes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return c.sizes.mean()
+	}
+	for name, got := range map[string]float32{"the one": mean(&a, kept(&b)), "the other": mean(&b, []byte("torn"), kept(&a)), "a further one": mean(&sizes{}, kept(&b), kept(&a))} {
+		if got != 30 {
+			t.Errorf("%s has %v pages a channel in the mean, want 30", name, got)
+		}
+	}
+	b.gone(&first)
+	if got := mean(&a, kept(&b)); got != 50 {
+		t.Errorf("without the first channel %v pages a channel, want 50", got)
+	}
+	c := &core{cfg: Config{Store: &keptStates{of: [][]byte{kept(&a), kept(&b)}}}}
+	if err := c.recallSizes(t.Context()); err != nil || c.sizes.mean() != 50 {
+		t.Errorf("the one that is left of several: %v pages a channel, %v", c.sizes.mean(), err)
+	}
+}
+
+// keptStates is a database in which managers that had shared it have kept a state.
+type keptStates struct {
+	Store
+	of [][]byte
+}
+
+func (k *keptStates) State(context.Context, string) ([]byte, error)  { return nil, nil }
+func (k *keptStates) Kept(context.Context, string) ([][]byte, error) { return k.of, nil }
+
 // TestEventsOfOthers has a manager take over channels: it tells what happened to them at their manager before, but for what it knows of later, and nothing of
 // channels that are not here.
 func TestEventsOfOthers(t *testing.T) {

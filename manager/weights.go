@@ -14,10 +14,13 @@ import (
 // stateSizes names what the database keeps of channels' sizes.
 const stateSizes = "manager/sizes"
 
-// sizes are of all channels that were ever crawled, so that a size can be told in means. A crash undoes half a minute of it.
+// sizes are of all channels that were ever crawled, so that a size can be told in means. A crash undoes half a minute of it. Of several managers each counts what it
+// takes in itself; what all have counted is of all channels, whoever has which.
 type sizes struct {
 	Sites int `json:"sites"`
 	Pages int `json:"pages"` // of their stored copies
+
+	others struct{ sites, pages int } // as other managers have counted, also those that have gone
 }
 
 // crawled takes in a crawl's pages.
@@ -28,28 +31,50 @@ func (z *sizes) crawled(l *channel.Learnt, pages int) {
 	z.Pages += pages - l.Pages
 }
 
-// gone takes out a channel.
+// gone takes out a channel. Of several managers another one may have counted it in.
 func (z *sizes) gone(l *channel.Learnt) {
 	if l.Visits > 0 {
-		z.Sites, z.Pages = max(z.Sites-1, 0), max(z.Pages-l.Pages, 0)
+		z.Sites, z.Pages = z.Sites-1, z.Pages-l.Pages
 	}
 }
 
 // mean is 0 while nothing is known.
 func (z *sizes) mean() float32 {
-	return float32(max(z.Pages, 0)) / float32(max(z.Sites, 1))
+	return float32(max(z.Pages+z.others.pages, 0)) / float32(max(z.Sites+z.others.sites, 1))
 }
 
-// read takes them from the database.
-func (z *sizes) read(ctx context.Context, st Store) error {
-	b, err := st.State(ctx, stateSizes)
-	if err != nil || b == nil {
-		return err
-	}
-	if err := json.Unmarshal(b, z); err != nil {
+// add adds what a manager has kept.
+func (z *sizes) add(b []byte) error {
+	var one sizes
+	if err := json.Unmarshal(b, &one); err != nil {
 		return fmt.Errorf("the sizes of channels in the database are damaged: %w", err)
 	}
+	z.Sites, z.Pages = z.Sites+one.Sites, z.Pages+one.Pages
 	return nil
+}
+
+// recallSizes reads what the managers before this one have counted.
+func (c *core) recallSizes(ctx context.Context) error {
+	all, err := c.kept(ctx, stateSizes)
+	for _, b := range all {
+		err = errors.Join(err, c.sizes.add(b))
+	}
+	return err
+}
+
+// hearSizes reads what other managers have counted.
+func (t *tenancy) hearSizes(ctx context.Context) error {
+	all, err := t.Shared.Others(ctx, stateSizes)
+	if err != nil {
+		return fmt.Errorf("read the sizes of other managers' channels: %w", err)
+	}
+	var sum sizes
+	for _, b := range all {
+		if err := sum.add(b); err != nil { // its own manager does not start
+			t.log.Warn("sizes are told in means without another manager's channels", "err", err)
+		}
+	}
+	return t.onLoop(ctx, func(time.Time) { t.sizes.others.sites, t.sizes.others.pages = sum.Sites, sum.Pages })
 }
 
 // keep writes them.

@@ -25,9 +25,10 @@ const (
 // wholes are channels of which something that was crawled does not count any more, and whose whole crawl has no generation yet. Owned by the loop.
 type wholes struct {
 	of      map[channel.ID]wholeCrawl
-	changed bool      // since it was written
-	written time.Time // last
-	read    bool      // some were read, and are to be looked at
+	given   map[channel.ID]time.Time // those of channels that other managers get: they read it until then
+	changed bool                     // since it was written
+	written time.Time                // last
+	read    bool                     // some were read, and are to be looked at
 
 	recalled bool // those of before this manager's start were read; owned by who takes partitions
 }
@@ -58,6 +59,40 @@ func (w *wholes) drop(id channel.ID) {
 		delete(w.of, id)
 		w.changed = true
 	}
+}
+
+// wholeGiven is for how long it is kept which channels are to be crawled whole that another manager gets.
+const wholeGiven = time.Minute
+
+// give has who takes a channel go on with its whole crawl.
+func (w *wholes) give(id channel.ID, now time.Time) {
+	if _, known := w.of[id]; !known {
+		return
+	}
+	w.drop(id)
+	maps.DeleteFunc(w.given, func(_ channel.ID, until time.Time) bool { return !until.After(now) })
+	if w.given == nil {
+		w.given = map[channel.ID]time.Time{}
+	}
+	if len(w.given) < mostWhole {
+		w.given[id] = now.Add(wholeGiven)
+	}
+}
+
+// state is the stored form.
+func (w *wholes) state(now time.Time) (b []byte) {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(w.of)), func(yield func(channel.ID) bool) {
+		for id, until := range w.given {
+			if _, twice := w.of[id]; until.After(now) && !twice && !yield(id) {
+				return
+			}
+		}
+	})
+	slices.Sort(all)
+	for _, id := range all {
+		b = binary.BigEndian.AppendUint64(b, uint64(id))
+	}
+	return b
 }
 
 // takeIn adds those of a stored state.
@@ -97,14 +132,10 @@ func (c *core) keepWhole(ctx context.Context, now time.Time) error {
 	w.written = now
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
-	var b []byte
-	for _, id := range slices.Sorted(maps.Keys(w.of)) {
-		b = binary.BigEndian.AppendUint64(b, uint64(id))
-	}
-	if err := c.cfg.Store.PutState(ctx, c.epoch, stateWhole, b); err != nil {
+	if err := c.cfg.Store.PutState(ctx, c.epoch, stateWhole, w.state(now)); err != nil {
 		return fmt.Errorf("write which channels are to be crawled whole: %w", err)
 	}
-	w.changed = false
+	w.changed = len(w.given) > 0 && slices.ContainsFunc(slices.Collect(maps.Values(w.given)), now.Before) // until none is given any more
 	return nil
 }
 

@@ -115,6 +115,7 @@ type leasedConn struct {
 	hold  *hold
 	inner bool // what it wraps asks may before it sends
 	cut   atomic.Bool
+	tends atomic.Bool // what is being written begins no request: see Tends
 
 	mu    sync.Mutex
 	timer *time.Timer // guarded by mu; nil: nothing was sent yet, or it is closed
@@ -183,10 +184,13 @@ func (c *leasedConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// Tends says whether what is written from now on only tends what is under way, as HTTP/2 has to while it receives: that may go on until the lease lapses.
+func (c *leasedConn) Tends(is bool) { c.tends.Store(is) }
+
 // may is asked as late as can be: a computer that falls asleep behind it sends when it wakes up.
 func (c *leasedConn) may() error {
-	if !c.hold.may() {
-		return errNoLease
+	if c.hold.may() || c.tends.Load() && c.hold.lapses() > 0 {
+		return nil
 	}
-	return nil
+	return errNoLease
 }

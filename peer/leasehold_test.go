@@ -256,3 +256,37 @@ func TestLapseCutsRequest(t *testing.T) {
 type quiet struct{ net.Conn }
 
 func (q *quiet) Write(b []byte) (int, error) { return len(b), nil }
+
+// TestTendingGoesOnUntilTheLeaseLapses writes in the last third of a lease: no request may be sent, and what only tends the answer that is coming may, until the lease
+// lapses.
+func TestTendingGoesOnUntilTheLeaseLapses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHold((&clock{}).now)
+		h.acked(h.clock(), time.Hour)
+		ours, host := net.Pipe()
+		defer host.Close()
+		go func() {
+			for b := make([]byte, 1); ; {
+				if _, err := host.Read(b); err != nil {
+					return
+				}
+			}
+		}()
+		conn, err := h.dial(func(context.Context, string, string) (net.Conn, error) { return ours, nil })(t.Context(), "tcp", "host.test:443")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for _, step := range []struct {
+			after time.Duration
+			tends bool
+			goes  bool
+		}{{0, false, true}, {50 * time.Minute, false, false}, {0, true, true}, {0, false, false}, {11 * time.Minute, true, false}} {
+			time.Sleep(step.after)
+			conn.(interface{ Tends(bool) }).Tends(step.tends)
+			if _, err := conn.Write([]byte{1}); (err == nil) != step.goes || err != nil && !errors.Is(err, errNoLease) {
+				t.Errorf("%v more gone, what is written tends only: %v: %v", step.after, step.tends, err)
+			}
+		}
+	})
+}

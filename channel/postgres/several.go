@@ -34,6 +34,8 @@ type SeveralConfig struct {
 	Feed   string                  // of the archive: of this one each manager has a cursor of its own
 	Shared func(state string) bool // whether all managers have a state in common. Nil: none
 	Heir   bool                    // it goes on with what a manager has kept that had the database for itself
+	// Summed reports whether a manager that has the database for itself keeps of a state the sum of what all have kept that had shared it. Nil: of none.
+	Summed func(state string) bool
 }
 
 // DefaultTerm is how long a tenancy lasts that is not renewed.
@@ -60,10 +62,12 @@ func (db *DB) AsOne(cfg SeveralConfig) *Several {
 // alive is a tenancy that none has reason to end.
 const alive = `SELECT count(*) FROM tenancies t JOIN beats b USING (id) WHERE NOT t.ended AND b.until > now()`
 
-// Sharing is how many managers share the database at the moment.
-func (db *DB) Sharing(ctx context.Context) (n int, err error) {
-	err = db.read(ctx, func() error { return db.pool.QueryRow(ctx, alive).Scan(&n) })
-	return n, db.Explain(err)
+// Sharing is how many managers share the database at the moment, and how many run an archive alone, or are about to end.
+func (db *DB) Sharing(ctx context.Context) (managers, archives int, err error) {
+	err = db.read(ctx, func() error {
+		return db.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE NOT b.leaving), count(*) FILTER (WHERE b.leaving) FROM tenancies t JOIN beats b USING (id) WHERE NOT t.ended AND b.until > now()`).Scan(&managers, &archives)
+	})
+	return managers, archives, db.Explain(err)
 }
 
 // refuseAlone refuses a program that wants the database for itself beside others.
@@ -113,7 +117,8 @@ func (s *Several) Take(ctx context.Context) (channel.Epoch, error) {
 	return s.id, err
 }
 
-// succeed gives this manager the states that one has kept which had the database for itself, in place of older ones. They would be nobody's else.
+// succeed gives this manager the states that one has kept which had the database for itself, in place of older ones. They would be nobody's else. What is in a sum
+// that it takes over is not kept beside it.
 func (s *Several) succeed(ctx context.Context, tx pgx.Tx) error {
 	if !s.cfg.Heir {
 		return nil
@@ -131,7 +136,15 @@ func (s *Several) succeed(ctx context.Context, tx pgx.Tx) error {
 		if _, is := channel.CutOwnState(name); is || own == name {
 			continue
 		}
-		if _, err := tx.Exec(ctx, `DELETE FROM states WHERE name = $1`, own); err != nil {
+		parts := []string{own}
+		if s.cfg.Summed != nil && s.cfg.Summed(name) {
+			for _, other := range names {
+				if of, is := channel.CutOwnState(other); is && of == name {
+					parts = append(parts, other)
+				}
+			}
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM states WHERE name = ANY($1)`, parts); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE states SET name = $2 WHERE name = $1`, name, own); err != nil {
@@ -430,6 +443,40 @@ func (s *Several) Others(ctx context.Context, name string) (states [][]byte, err
 		return err
 	})
 	return states, s.Explain(err)
+}
+
+// Left are states of an earlier start of this manager, and of others, that ended within an hour of the one that ended last.
+func (s *Several) Left(ctx context.Context, name string) (states [][]byte, err error) {
+	err = s.DB.read(ctx, func() error {
+		rows, err := s.pool.Query(ctx, `SELECT body FROM states WHERE name IN (
+			SELECT 'at/' || node || '/' || $1 FROM tenancies WHERE ended AND at > (SELECT max(at) FROM tenancies WHERE ended) - interval '1 hour')`, name)
+		if err != nil {
+			return err
+		}
+		states, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		return err
+	})
+	return states, s.Explain(err)
+}
+
+// KeptBy is what the other managers, also those that have gone, keep of a state of which each has one for itself, by their peer ids.
+func (s *Several) KeptBy(ctx context.Context, name string) (by map[string][]byte, err error) {
+	err = s.DB.read(ctx, func() error {
+		rows, err := s.pool.Query(ctx, `SELECT name, body FROM states WHERE name LIKE 'at/%/%' AND substr(name, strpos(substr(name, 4), '/') + 4) = $1 AND name <> $2`, name, s.name(name))
+		if err != nil {
+			return err
+		}
+		by = map[string][]byte{}
+		var kept string
+		var body []byte
+		_, err = pgx.ForEachRow(rows, []any{&kept, &body}, func() error {
+			by[channel.OwnerOfState(kept)] = body
+			body = nil
+			return nil
+		})
+		return err
+	})
+	return by, s.Explain(err)
 }
 
 // Change makes of a state that all managers share the next one, without another manager's change between: f is told what there is, nil if nothing, and what

@@ -319,11 +319,23 @@ func TestStatesOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := b.Beat(t.Context(), true, nil); err != nil {
+		t.Fatal(err)
+	}
+	if managers, archives, err := a.Sharing(t.Context()); err != nil || managers != 1 || archives != 1 {
+		t.Errorf("%d managers and %d archives alone share the database, %v; want one each", managers, archives, err)
+	}
 	if err := a.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := b.Others(t.Context(), "learnt"); err != nil || len(got) != 1 || string(got[0]) != "of a" {
 		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := b.KeptBy(t.Context(), "learnt"); err != nil || len(got) != 1 || string(got["a"]) != "of a" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := b.Left(t.Context(), "learnt"); err != nil || len(got) != 1 || string(got[0]) != "of a" {
+		t.Errorf("of managers that have gone: %q, %v", got, err)
 	}
 	c := oneOf(t, server, "c", time.Minute)
 	if got, err := c.Others(t.Context(), "learnt"); err != nil || len(got) != 2 || string(got[0]) != "of b" || string(got[1]) != "of a" {
@@ -399,4 +411,42 @@ func TestHeir(t *testing.T) {
 	}
 	put("second") // one manager again, for a while
 	has(one("a", true), "learnt", "second")
+}
+
+// TestHeirOfASum has managers share a database, one have it for itself, which goes on with the sum of what they counted, and managers share it again: what the
+// others had counted before is not kept beside the sum, also where one of them comes back. What is no sum stays.
+func TestHeirOfASum(t *testing.T) {
+	server := pglab.Shared(t)
+	one := func(node string) *Several {
+		t.Helper()
+		m := open(t, server, "").AsOne(SeveralConfig{Node: node, Term: time.Minute, Heir: true, Summed: func(name string) bool { return name == "counted" }})
+		if _, err := m.Take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	a, b := one("a"), one("b")
+	for _, m := range []*Several{a, b} {
+		for _, name := range []string{"counted", "learnt"} {
+			if err := m.PutState(t.Context(), m.id, name, []byte(m.cfg.Node)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := open(t, server, "")
+	epoch, err := alone.Take(t.Context())
+	if err = errors.Join(err, alone.PutState(t.Context(), epoch, "counted", []byte("a and b"))); err != nil {
+		t.Fatal(err)
+	}
+	a, b = one("a"), one("b")
+	for m, want := range map[*Several][2]string{a: {"a and b", "a"}, b: {"", "b"}} {
+		for i, name := range []string{"counted", "learnt"} {
+			if got, err := m.State(t.Context(), name); err != nil || string(got) != want[i] {
+				t.Errorf("%s has %q for %s, %v; want %q", m.cfg.Node, got, name, err, want[i])
+			}
+		}
+	}
 }

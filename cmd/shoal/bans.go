@@ -15,8 +15,8 @@ import (
 	"shoal/manager"
 )
 
-// A ban is made at one manager. Where there are several, it writes the list of all bans into the database, for those that start later, and tells the
-// others in a note, which each hears within a second. Each ends what the member has open there, and the claims that it has granted.
+// A ban is made at one manager. It writes the list of all bans into the database, for those that start later, and tells
+// others, if there are any, in a note, which each hears within a second. Each ends what the member has open there, and the claims that it has granted.
 
 // noteBanned is what managers call a bannedNote.
 const noteBanned = "banned"
@@ -51,7 +51,7 @@ func (st *station) bar(n bannedNote) error {
 		failed = append(failed, fmt.Errorf("the ban is kept, but the network does not know of it yet: %w; it does once the manager is started again", err))
 	}
 	if err := st.tellBanned(n); err != nil {
-		failed = append(failed, fmt.Errorf("the ban is kept here, but not every manager knows of it: %w; ban once more", err))
+		failed = append(failed, fmt.Errorf("the ban is kept here, but the database does not have it, or not every manager knows of it: %w; ban once more", err))
 	}
 	return errors.Join(append(failed, st.evict(n, of))...)
 }
@@ -153,13 +153,13 @@ func (st *station) keepBanned() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), evictTime)
 	defer cancel()
-	return st.others.shared.PutState(ctx, st.manager.Epoch(), manager.StateBanned, b)
+	return st.db.PutState(ctx, st.manager.Epoch(), manager.StateBanned, b)
 }
 
 // tellBanned tells the other managers, and those that start later. The list comes first: a manager that starts reads it after the moment from which
 // on it hears notes.
 func (st *station) tellBanned(n bannedNote) error {
-	if st.others == nil || st.manager == nil {
+	if st.manager == nil {
 		return nil
 	}
 	b, err := json.Marshal(n)
@@ -175,9 +175,10 @@ func (st *station) tellBanned(n bannedNote) error {
 	return st.members.noteTold(n.Name)
 }
 
-// recallBanned takes in who was banned before this manager started. Those whom it has banned while it was alone stay banned.
+// recallBanned takes in who was banned before this manager started, also where it has the network for itself: others may have banned somebody while it was away.
+// Those whom it has banned and told none of stay banned.
 func (st *station) recallBanned(ctx context.Context) error {
-	b, err := st.others.shared.State(ctx, manager.StateBanned)
+	b, err := st.db.State(ctx, manager.StateBanned)
 	if err != nil || b == nil {
 		return err
 	}
@@ -193,11 +194,11 @@ func (st *station) recallBanned(ctx context.Context) error {
 
 // shareBanned takes in who was banned while this manager started, and has the others know whom it has banned while it was alone.
 func (st *station) shareBanned(ctx context.Context) error {
-	if st.others == nil {
-		return nil
-	}
 	if err := st.recallBanned(ctx); err != nil {
 		return err
+	}
+	if st.others == nil {
+		return errors.Join(st.keepBanned(), st.members.noteTold(st.members.list()...))
 	}
 	for _, b := range st.members.all().Banned {
 		if b.Told {

@@ -123,12 +123,14 @@ func (c *checkCmd) findings(ctx context.Context) ([]desk.Finding, error) {
 	}
 	stopped := "The manager is stopped: nothing is crawled."
 	if s, is := db.(server); is {
-		n, err := s.Sharing(ctx)
+		n, archives, err := s.Sharing(ctx)
 		if err != nil {
 			return nil, errors.Join(err, db.Close())
 		}
 		if n > 0 {
 			stopped = "This manager is stopped; " + plain.Count(n, "other manager") + " of the network have its share of the hosts."
+		} else if archives > 0 {
+			stopped = "The manager is stopped, and of the network only what stores pages runs (--only archive): nothing is crawled."
 		}
 	}
 	if err := db.Close(); err != nil {
@@ -214,10 +216,10 @@ func (st *station) checks(context.Context) []desk.Finding {
 	var found []desk.Finding
 	if st.others != nil { // first what happens now: the banner shows one line
 		st.publishing.Lock()
-		found = st.others.missing()
+		found = append(st.others.unowned(time.Now()), st.others.missing()...)
 		st.publishing.Unlock()
 	}
-	found = append(found, checkData(st.cfg.data, time.Now())...)
+	found = append(append(found, checkData(st.cfg.data, time.Now())...), st.releases.lacking()...)
 	if n := st.archive.Missing(); n > 0 {
 		found = append(found, filesMissing(n))
 	}

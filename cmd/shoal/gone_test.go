@@ -70,28 +70,51 @@ func TestEndedManagers(t *testing.T) {
 	}
 }
 
-// TestCountersOfGoneManagers adds what managers have counted that are gone, each start once.
+// TestCountersOfGoneManagers adds what managers have counted that are gone, each once: one that is started again goes on with what it had counted, and until it tells
+// that, what it told last counts.
 func TestCountersOfGoneManagers(t *testing.T) {
 	var o others
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	of := func(peer string, started time.Time, updates int64) about {
 		return about{Peer: peer, Started: started, Figures: &desk.Figures{Updates: updates, Channels: 9}}
 	}
+	o.count("long gone", desk.Figures{Updates: 1000})
+	o.count("me", desk.Figures{Updates: 5})
+	begins := about{Peer: "a", Started: now.Add(time.Minute)}
 	for _, step := range []struct {
 		there []about
 		want  int64
 	}{
-		{[]about{of("me", now, 1), of("a", now, 10), of("b", now, 100)}, 0},
-		{[]about{of("me", now, 2), of("a", now, 20), of("b", now, 200)}, 0},
-		{[]about{of("me", now, 2), of("a", now, 30)}, 200},
-		{[]about{of("me", now, 2), of("a", now.Add(time.Minute), 1)}, 230},
-		{[]about{of("me", now, 2)}, 231},
-		{[]about{of("me", now, 2)}, 231},
+		{[]about{of("me", now, 1), of("a", now, 10), of("b", now, 100)}, 1000},
+		{[]about{of("me", now, 2), of("a", now, 20), of("b", now, 200)}, 1000},
+		{[]about{of("me", now, 2), of("a", now, 30)}, 1200},
+		{[]about{of("me", now, 2), begins}, 1230},
+		{[]about{of("me", now, 2), of("a", now.Add(time.Minute), 31)}, 1200},
+		{[]about{of("me", now, 2)}, 1231},
+		{[]about{of("me", now, 2)}, 1231},
 	} {
 		o.depart(step.there, "me", now)
 		o.about = step.there
-		if o.counted.Updates != step.want || o.counted.Channels != 0 {
-			t.Errorf("with %d there: %+v, want %d updates", len(step.there), o.counted, step.want)
+		if got := o.elsewhere("me"); got.Updates != step.want || got.Channels != 0 {
+			t.Errorf("with %d there: %+v, want %d updates", len(step.there), got, step.want)
+		}
+	}
+}
+
+// TestHostsWithoutManager tells when no manager has some hosts for longer than a move takes, as when an archive alone is all that runs.
+func TestHostsWithoutManager(t *testing.T) {
+	var o others
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for i, step := range []struct {
+		after time.Duration
+		free  int
+		says  string
+	}{{0, 0, ""}, {0, 64, ""}, {freeTold - time.Second, 256, ""}, {time.Second, 128, "of 128 of 256 parts of the Web hosts, which no manager has had since 2026-01-02 03:04:05 UTC"}, {0, 0, ""}, {time.Hour, 5, ""}} {
+		now = now.Add(step.after)
+		o.noteFree(step.free, now)
+		found := o.unowned(now)
+		if (len(found) > 0) != (step.says != "") || len(found) > 0 && (!strings.Contains(found[0].What, step.says) || found[0].Level != desk.Error) {
+			t.Errorf("step %d: %+v", i, found)
 		}
 	}
 }

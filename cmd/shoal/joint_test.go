@@ -154,6 +154,28 @@ func TestOneDeskAtEachManager(t *testing.T) {
 			return err != nil && (strings.Contains(err.Error(), "is blocked (a test)") || strings.Contains(err.Error(), "being crawled already"))
 		})
 	}
+	for i, st := range all { // a list is imported at each, and then once more
+		chs := make([]channel.Channel, len(rows[0]))
+		for k, r := range rows[0] {
+			at := fmt.Sprintf("/list%d/", i)
+			chs[k] = channel.Channel{Scope: channel.Scope{Kind: channel.Directory, Host: r.Host, Dirs: []string{at}}, Seeds: []string{r.Host + at}}
+		}
+		got, err := st.desk.AddChannels(ctx, chs)
+		if err != nil || got.Added != 30 || got.Duplicates != 0 || got.Blocked != len(owned) {
+			t.Errorf("manager %d, a list of 30, of which the hosts of %d are blocked: %+v, %v", i, len(owned), got, err)
+		}
+		if again, err := all[(i+1)%3].desk.AddChannels(ctx, chs); err != nil || again.Added != 0 || again.Duplicates != 30 {
+			t.Errorf("the list of manager %d at the next one: %+v, %v", i, again, err)
+		}
+		for k, other := range all {
+			until(fmt.Sprintf("manager %d counts each channel of the lists once, with %d lists imported", k, i+1), func() bool {
+				_, n, err := other.desk.Rows(ctx, desk.Find{N: 1})
+				o := other.desk.Overview()
+				refused = fmt.Errorf("%d channels, %d of them in groups, %d listed, %w", o.Channels, total(o.GroupSizes), n, err)
+				return err == nil && n == 30*(i+2) && o.Channels == n && total(o.GroupSizes) == n
+			})
+		}
+	}
 	for i, st := range all {
 		until(fmt.Sprintf("manager %d sums up what all have handed out and judged", i), func() bool { // one that answers late is named as missing
 			s, err := st.desk.Strategy(ctx)

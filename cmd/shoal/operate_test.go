@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"shoal/internal/lab/pglab"
+	"shoal/internal/lab/s3lab"
 	"shoal/manager"
 )
 
@@ -60,7 +61,7 @@ func TestCommandsOnAStoppedManager(t *testing.T) {
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
 		cfg := stationForTest(t)
-		cfg.db = pglab.Start(t, pglab.Options{}).URL()
+		cfg.db, cfg.bucket = pglab.Start(t, pglab.Options{}).URL(), s3lab.Start(t, s3lab.Options{}).URL()
 		commandsOnAStoppedManager(t, cfg)
 	})
 }

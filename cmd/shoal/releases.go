@@ -35,10 +35,13 @@ type releases struct {
 
 	mu     sync.Mutex // guards what follows
 	book   *release.Book
-	news   bool      // the file lacks something
-	heard  bool      // it lacks only that peers were heard again
-	halted bool      // the roll-out has stopped by itself, and other managers may not know
-	kept   time.Time // the file was written
+	news   bool            // the file lacks something
+	heard  bool            // it lacks only that peers were heard again
+	halted bool            // the roll-out has stopped by itself, and other managers may not know
+	kept   time.Time       // the file was written
+	absent map[string]bool // versions of which a program is not here, as another manager had it that is not there any more
+
+	seen map[string][32]byte // programs that were found here as they were signed; owned by recall and run
 }
 
 // bookKept is the book's file.
@@ -72,6 +75,7 @@ func openReleases(data string, log *slog.Logger, prefixOf func(string) string, c
 func (st *station) openReleases() (err error) {
 	if st.releases, err = openReleases(st.cfg.data, st.cfg.log, st.prefixOf, st.node.Now); err == nil {
 		st.releases.together = st.releasesTogether()
+		err = st.recallReleases()
 		carry.Serve(st.node, st.releases)
 	}
 	return err
@@ -95,7 +99,7 @@ func (r *releases) Told(from wire.Member, x release.Report) carry.Offer {
 	if stopped {
 		r.stoppedItself()
 	}
-	if o := r.book.Rollout; o.Stopped == "" && r.together.has(o.Version) {
+	if o := r.book.Rollout; o.Stopped == "" && r.together.has(o.Version) && !r.absent[o.Version] {
 		return carry.Offer{Version: o.Version, Share: o.Share}
 	}
 	return carry.Offer{}
@@ -177,6 +181,11 @@ func (r *releases) refresh(ctx context.Context) (did bool, err error) {
 	}
 	if r.shelf.Empty() {
 		return false, nil
+	}
+	if len(r.absent) > 0 { // an operator may have published them here
+		if err := r.lookForPrograms(); err != nil {
+			return false, err
+		}
 	}
 	return r.shelf.Refresh(r.clock())
 }

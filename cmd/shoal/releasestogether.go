@@ -36,8 +36,9 @@ type together struct {
 
 	complete map[string]bool // versions of which all programs are here; guarded by releases.mu
 
-	good map[string][32]byte    // programs that were found here as they were signed; owned by run, like what follows
-	read map[string]joint.Heard // how far each other manager's book is read
+	agreed bool                   // since this start
+	good   map[string][32]byte    // programs that were found here as they were signed; owned by run, like what follows
+	read   map[string]joint.Heard // how far each other manager's book is read
 }
 
 // releaseRecord is where the record is kept; *postgres.Several is one.
@@ -198,7 +199,8 @@ func (r *releases) agree(ctx context.Context) (did bool, err error) {
 		return false, err
 	}
 	stop := r.stopsHere(s)
-	if !due && stop == "" {
+	own, alone := r.rollsLater(s)
+	if !due && stop == "" && !alone {
 		if err := r.adopt(s); err != nil {
 			return false, err
 		}
@@ -208,10 +210,16 @@ func (r *releases) agree(ctx context.Context) (did bool, err error) {
 			}
 		}
 	}
-	if due || stop != "" {
+	if due || stop != "" || alone {
 		if did, err = r.change(limited, func(s *releasesShared) (changed bool, err error) {
 			if stop != "" && s.Rollout.Version == r.rolled() && s.Rollout.Stopped == "" {
 				s.Rollout.Stopped, changed = stop, true
+			}
+			if alone && later(own, s.Rollout) {
+				s.Rollout, changed = own, true
+			}
+			if r.shelf.Empty() && len(s.Files) == 0 {
+				return changed, nil
 			}
 			files, anew, err := r.shelf.Merge(s.Files, r.clock())
 			if err == nil && anew {
@@ -222,6 +230,7 @@ func (r *releases) agree(ctx context.Context) (did bool, err error) {
 			return false, err
 		}
 	}
+	r.together.agreed = true
 	r.readReports(ctx)
 	return did, r.fetchPrograms(ctx)
 }

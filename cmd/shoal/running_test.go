@@ -7,13 +7,31 @@ import (
 	"strings"
 	"testing"
 
+	"shoal/internal/lab/pglab"
+	"shoal/internal/lab/s3lab"
 	"shoal/manager/desk"
 )
 
-// TestCommandsOnARunningManager speaks to a manager as an operator does, mistakes included, and begins again from its backup.
+// TestCommandsOnARunningManager speaks to a manager as an operator does, mistakes included, and begins again from its backup: to one with its data in a folder, to one
+// with its data on servers, and to one that shares these with others.
 func TestCommandsOnARunningManager(t *testing.T) {
 	t.Parallel()
-	cfg := stationForTest(t)
+	t.Run("folder", func(t *testing.T) {
+		t.Parallel()
+		commandsOnARunningManager(t, stationForTest(t))
+	})
+	for name, several := range map[string]bool{"servers": false, "several": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := stationForTest(t)
+			cfg.db, cfg.bucket, cfg.several = pglab.Start(t, pglab.Options{}).URL(), s3lab.Start(t, s3lab.Options{}).URL(), several
+			commandsOnARunningManager(t, cfg)
+		})
+	}
+}
+
+func commandsOnARunningManager(t *testing.T, cfg stationConfig) {
+	t.Helper()
 	cfg.page = "127.0.0.1:0"
 	st, err := openStation(t.Context(), cfg)
 	if err != nil {
@@ -29,6 +47,28 @@ func TestCommandsOnARunningManager(t *testing.T) {
 		want string // in output or error
 	}{
 		{"channel add https://a.example/ https://b.example/x/", 0, "added 2 channels"},
+		{"channel edit 1 --weight 3", 0, "channel 1 changed"},
+		{"channel show 1", 0, "https://a.example"},
+		{"channel list", 0, "https://b.example /x/"},
+		{"channel export --format csv", 0, "https://b.example/x/"},
+		{"channel found", 0, ""},
+		{"channel split 1 /n/", 0, "/n/"},
+		{"channel remove 3 --yes", 0, "removed"},
+		{"host block b.example", 0, "not crawled any more"},
+		{"host list --blocked", 0, "https://b.example"},
+		{"channel crawl-now 2", 1, "is blocked"},
+		{"host unblock b.example", 0, ""},
+		{"host list --blocked", 0, ""},
+		{"strategy set price", 0, ""},
+		{"strategy set --cap 1.5", 0, ""},
+		{"strategy show", 0, "price"},
+		{"trust show", 0, ""},
+		{"peer list", 0, ""},
+		{"peer conduct", 0, ""},
+		{"peer invite --uses 3", 0, ""},
+		{"peer ban nobody", 1, "nobody"},
+		{"credit board --weeks 4", 0, ""},
+		{"plan --capacity 3", 0, ""},
 		{"channel pause 2", 0, "paused"},
 		{"archive stats", 0, "chunks      0"},
 		{"archive verify", 0, "0 problems"},
@@ -79,7 +119,7 @@ func TestCommandsOnARunningManager(t *testing.T) {
 	if err != nil || string(after) != string(before) {
 		t.Errorf("the network's key in the backup: %v", err)
 	}
-	cfg.data = fresh
+	cfg.data, cfg.db, cfg.bucket, cfg.several = fresh, "", "", false
 	if st, err = openStation(t.Context(), cfg); err != nil {
 		t.Fatalf("a manager on the restored data: %v", err)
 	}

@@ -30,16 +30,18 @@ type others struct {
 	writer  string // of this start, in the archive's log
 	started time.Time
 
-	changed chan struct{}         // the network document must be made anew
-	known   []byte                // of which the network document was made; owned by who calls Seen
-	about   []about               // of all managers; guarded by station.publishing
-	has     map[string]int        // how many partitions each has; likewise
-	owner   [channel.Parts]string // who has each; likewise
-	stolen  uint64                // up to this serial working keys are in others' hands; likewise
-	gone    map[string]gone       // managers that were here, by their peer ids; likewise
-	ended   map[string]time.Time  // the start of managers that were asked to end, by their peer ids; likewise
-	counted desk.Figures          // by managers that are not here any more, whether they were asked to end or not; likewise
-	keys    []keyUsed             // of managers that are here, or were of late; likewise
+	changed chan struct{}           // the network document must be made anew
+	known   []byte                  // of which the network document was made; owned by who calls Seen
+	about   []about                 // of all managers; guarded by station.publishing
+	has     map[string]int          // how many partitions each has; likewise
+	owner   [channel.Parts]string   // who has each; likewise
+	stolen  uint64                  // up to this serial working keys are in others' hands; likewise
+	gone    map[string]gone         // managers that were here, by their peer ids; likewise
+	ended   map[string]time.Time    // the start of managers that were asked to end, by their peer ids; likewise
+	free    int                     // partitions that no manager has; likewise
+	idle    time.Time               // since when there are some; likewise
+	counted map[string]desk.Figures // what managers had counted when they were heard of last, by their peer ids; likewise
+	keys    []keyUsed               // of managers that are here, or were of late; likewise
 }
 
 // gone is a manager that was here and is not any more.
@@ -64,8 +66,8 @@ func (o *others) depart(now []about, me string, at time.Time) {
 		if !a.Started.Equal(o.ended[a.Peer]) {
 			o.gone[a.Peer] = gone{a.Name, at}
 		}
-		if a.Figures != nil && !slices.ContainsFunc(now, a.sameStart) {
-			o.counted.Count(a.Figures)
+		if a.Figures != nil {
+			o.count(a.Peer, *a.Figures)
 		}
 	}
 	for i := range now {
@@ -81,6 +83,41 @@ func (o *others) depart(now []about, me string, at time.Time) {
 	}
 }
 
+// count notes what a manager has counted. One that is started again goes on with that.
+func (o *others) count(peer string, f desk.Figures) {
+	if o.counted == nil {
+		o.counted = map[string]desk.Figures{}
+	}
+	o.counted[peer] = f
+}
+
+// elsewhere is what those managers have counted that do not tell it themselves: they are not here any more, whether they were asked to end or not, or have just begun.
+func (o *others) elsewhere(me string) (sum desk.Figures) {
+	for peer, f := range o.counted {
+		if peer != me && !slices.ContainsFunc(o.about, func(a about) bool { return a.Peer == peer && a.Figures != nil }) {
+			sum.Count(&f)
+		}
+	}
+	return sum
+}
+
+// recallCounted reads what managers have counted that are not here.
+func (st *station) recallCounted(ctx context.Context) error {
+	if st.others == nil {
+		return nil
+	}
+	by, err := manager.CountedBy(ctx, st.others.shared)
+	if err != nil {
+		return err
+	}
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	for peer, o := range by {
+		st.others.count(peer, desk.FiguresOf(o))
+	}
+	return nil
+}
+
 // end notes that a manager was asked to end: that it is gone is then no news to its operator.
 func (o *others) end(a about) {
 	if o.ended == nil {
@@ -88,6 +125,27 @@ func (o *others) end(a about) {
 	}
 	o.ended[a.Peer] = a.Started
 	delete(o.gone, a.Peer)
+}
+
+// freeTold is for how long partitions may have no manager, as while they move, before operators are told.
+const freeTold = 15 * time.Second
+
+// noteFree notes how many partitions no manager has.
+func (o *others) noteFree(free int, now time.Time) {
+	if o.free = free; free == 0 {
+		o.idle = time.Time{}
+	} else if o.idle.IsZero() {
+		o.idle = now
+	}
+}
+
+// unowned tells of hosts that no manager has.
+func (o *others) unowned(now time.Time) []desk.Finding {
+	if o.idle.IsZero() || now.Sub(o.idle) < freeTold {
+		return nil
+	}
+	return []desk.Finding{{Level: desk.Error, What: fmt.Sprintf("Nothing is crawled of %d of 256 parts of the Web hosts, which no manager has had since %s.", o.free, o.idle.UTC().Format("2006-01-02 15:04:05 UTC")),
+		Mend: "Start a manager with --several: an archive alone (--only archive) takes none. If one runs (shoal managers), look into its log, and restart it."}}
 }
 
 // missing tells of the managers that are not here any more, and were not asked to end.
@@ -142,7 +200,8 @@ func (st *station) share() error {
 	if !ok {
 		return errors.New("--several needs the channels on a server: move them with shoal migrate")
 	}
-	shared := db.AsOne(postgres.SeveralConfig{Node: st.node.ID().String(), Writer: st.others.writer, Term: st.cfg.tenancy, Feed: manager.FeedName, Shared: manager.SharedState, Heir: !st.cfg.onlyArchive, Most: member.MaxDelegations})
+	shared := db.AsOne(postgres.SeveralConfig{Node: st.node.ID().String(), Writer: st.others.writer, Term: st.cfg.tenancy, Feed: manager.FeedName, Shared: manager.SharedState, Heir: !st.cfg.onlyArchive, Summed: manager.SummedState,
+		Most: member.MaxDelegations})
 	st.others.shared = shared
 	st.db = sharedServer{shared}
 	return nil
@@ -240,6 +299,7 @@ func (st *station) seenOthers(t channel.Tenure) {
 	}
 	st.publishing.Lock()
 	st.others.depart(list, st.node.ID().String(), time.Now())
+	st.others.noteFree(count[0], time.Now())
 	st.others.about, st.others.has, st.others.owner = list, has, owner
 	for i := range list {
 		st.others.stolen = max(st.others.stolen, list[i].Stolen)
@@ -274,7 +334,7 @@ func (st *station) managers() ([]desk.Manager, desk.Figures) {
 		}
 		return cmp.Compare(a.Peer, b.Peer)
 	})
-	return out, st.others.counted
+	return out, st.others.elsewhere(me)
 }
 
 func b2i(b bool) int {
@@ -306,7 +366,7 @@ func (st *station) addOthers(d *member.Document) {
 		d.Managers = d.Managers[1:]
 	}
 	for _, k := range st.others.keys { // the newest first
-		if len(d.Delegations) < member.MaxDelegations && !slices.ContainsFunc(d.Delegations, func(have []byte) bool { return bytes.Equal(have, k.Delegation) }) {
+		if d.Issued.Sub(k.Last) < keyKept && len(d.Delegations) < member.MaxDelegations && !slices.ContainsFunc(d.Delegations, func(have []byte) bool { return bytes.Equal(have, k.Delegation) }) {
 			d.Delegations = append(d.Delegations, k.Delegation)
 		}
 	}
@@ -329,7 +389,7 @@ type keyUsed struct {
 	Last       time.Time `json:"last"` // when its manager was seen
 }
 
-// keyKept is how long: certificates are renewed within their life.
+// keyKept is for how long the network document names it: certificates are renewed within their life. The database keeps it for longer (keyGood).
 const keyKept = 2 * member.CertificateLife
 
 // keepKeys notes which working keys are in use, in the database, so that they stay good when their managers have gone.
@@ -355,11 +415,12 @@ func (st *station) keepKeys(ctx context.Context, now time.Time) error {
 	}
 	st.publishing.Unlock()
 	for _, k := range before {
-		if now.Sub(k.Last) < keyKept && !slices.ContainsFunc(all, func(have keyUsed) bool { return bytes.Equal(have.Delegation, k.Delegation) }) {
+		if now.Sub(k.Last) < keyGood && !slices.ContainsFunc(all, func(have keyUsed) bool { return bytes.Equal(have.Delegation, k.Delegation) }) {
 			all = append(all, k)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b keyUsed) int { return b.Last.Compare(a.Last) })
+	all = all[:min(len(all), keysKept)]
 	st.publishing.Lock()
 	st.others.keys = all
 	st.publishing.Unlock()

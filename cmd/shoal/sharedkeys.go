@@ -40,6 +40,7 @@ func (st *station) shareInvites(ctx context.Context) error {
 			kept.Key = make([]byte, 32)
 			rand.Read(kept.Key)
 		}
+		kept.addUses(st.issuer.Uses(time.Now())) // of the time when it had the network for itself
 		s = *kept
 		return nil
 	}); err != nil {
@@ -110,34 +111,57 @@ func (o *others) outdated() (machines []string) {
 	return machines
 }
 
-// stolenBefore is up to which serial working keys are in others' hands, as the database says.
-func (st *station) stolenBefore(ctx context.Context) (uint64, error) {
-	b, err := st.db.State(ctx, manager.StateStolen)
+// keptSerial reads a working key's serial from the database; 0: there is none.
+func (st *station) keptSerial(ctx context.Context, state string) (uint64, error) {
+	b, err := st.db.State(ctx, state)
 	if err != nil || len(b) == 0 {
 		return 0, err
 	}
 	n, err := strconv.ParseUint(string(b), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("which working keys are stolen, in the database: %w", err)
+		return 0, fmt.Errorf("which working keys count no more, in the database (%s): %w", state, err)
 	}
 	return n, nil
 }
 
-// renewStolen gives this manager a new working key where its own is no better than one that was stolen from another manager.
+// keepLeast has managers that come later know which working keys this one outdates that has the network for itself: members refuse those for good.
+func (st *station) keepLeast(ctx context.Context) error {
+	if st.others != nil {
+		return nil
+	}
+	d, _ := st.node.Document()
+	kept, err := st.keptSerial(ctx, manager.StateLeast)
+	if err != nil || d.MinSerial <= kept {
+		return err
+	}
+	return st.db.PutState(ctx, st.manager.Epoch(), manager.StateLeast, strconv.AppendUint(nil, d.MinSerial, 10))
+}
+
+// renewStolen gives this manager a new working key where its own is no better than one that was stolen from another manager, or than those that another one has
+// outdated while it had the network for itself.
 func (st *station) renewStolen(ctx context.Context) error {
-	stolen, err := st.stolenBefore(ctx)
+	stolen, err := st.keptSerial(ctx, manager.StateStolen)
 	if err != nil {
 		return err
 	}
-	st.others.stolen = max(stolen, st.keys.Stolen)
-	if st.keys.Authority.Delegation().Serial > st.others.stolen {
+	least, err := st.keptSerial(ctx, manager.StateLeast)
+	if err != nil {
+		return err
+	}
+	stolen = max(stolen, st.keys.Stolen)
+	st.earlier.stolen = stolen
+	if st.others != nil {
+		st.others.stolen = stolen
+	}
+	old := max(stolen, max(least, 1)-1)
+	if st.keys.Authority.Delegation().Serial > old {
 		return nil
 	}
 	if !st.keys.HasRoot() {
-		return fmt.Errorf("working keys up to number %d of this network were stolen, and this manager's is number %d: put root.key into %s, or restore it with `shoal key restore`, then start again",
-			st.others.stolen, st.keys.Authority.Delegation().Serial, st.keys.Dir)
+		return fmt.Errorf("working keys up to number %d of this network count no more, as they were stolen or the network has moved to newer ones, and this manager's is number %d: put root.key into %s, or restore it with `shoal key restore`, then start again",
+			old, st.keys.Authority.Delegation().Serial, st.keys.Dir)
 	}
-	return st.keys.Outdate(time.Now(), st.others.stolen)
+	return st.keys.Outdate(time.Now(), old)
 }
 
 // shareStolen has the other managers, and those that start later, know which working keys are in others' hands.

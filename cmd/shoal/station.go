@@ -87,6 +87,7 @@ type station struct {
 	token   string
 	members *members
 	others  *others        // nil: this is the only manager
+	earlier earlier        // managers that had shared the network, where this is the only one
 	joint   *joint.Running // all managers as one; nil: likewise
 
 	offers   *offers   // between the peers' claims and the archive
@@ -125,10 +126,8 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		return nil, err
 	}
 	st.undo = append(st.undo, st.db.Close)
-	if st.others != nil {
-		if err := st.renewStolen(ctx); err != nil {
-			return nil, err
-		}
+	if err := st.renewStolen(ctx); err != nil {
+		return nil, err
 	}
 	if cfg.page != "" {
 		if st.page, err = net.Listen("tcp", cfg.page); err != nil {
@@ -147,9 +146,12 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 		if err := st.share(); err != nil {
 			return nil, err
 		}
-		if err := errors.Join(st.others.shared.Full(ctx), st.recallBanned(ctx)); err != nil {
+		if err := st.others.shared.Full(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := st.recallBanned(ctx); err != nil {
+		return nil, err
 	}
 	if err := st.openArchive(ctx); err != nil {
 		return nil, err
@@ -163,7 +165,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if err := st.openManager(ctx); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(st.shareBanned(ctx), st.shareInvites(ctx), st.shareStolen(ctx)); err != nil {
+	if err := errors.Join(st.shareBanned(ctx), st.shareInvites(ctx), st.shareStolen(ctx), st.recallCounted(ctx), st.keepLeast(ctx)); err != nil {
 		return nil, err
 	}
 	if st.page != nil {
@@ -274,6 +276,9 @@ func (st *station) openWire(ctx context.Context) (err error) {
 	if st.members, err = openMembers(st.cfg.data, st.issuer, time.Now()); err != nil {
 		return err
 	}
+	if err := st.recallEarlier(ctx); err != nil {
+		return err
+	}
 	st.node, err = wire.New(ctx, wire.Config{
 		Key: st.keys.Node, Network: st.keys.Network, Role: member.Manager, Listen: st.cfg.listen, Announce: st.cfg.announce,
 		QUIC: st.cfg.dialer == nil, Dialer: st.cfg.dialer, Version: version.String(), Log: st.cfg.log,
@@ -306,6 +311,9 @@ func (st *station) publish(now time.Time) error {
 		Network: st.keys.Network, Delegations: sealed, MinSerial: minSerial, Managers: []member.Server{own}, Archives: []member.Server{own},
 		Name: st.cfg.name, Contact: st.cfg.manager.Contact, ClaimWait: st.cfg.manager.Terms.ClaimWait, Lease: st.cfg.manager.Terms.Term,
 		MinProtocol: wire.Protocol, Issued: now, NotAfter: now.Add(member.DocumentLife), Banned: st.members.told(now),
+	}
+	if st.others == nil {
+		st.earlier.addEarlier(&d, now)
 	}
 	st.addOthers(&d)
 	doc, err := st.keys.Authority.SignDocument(d)

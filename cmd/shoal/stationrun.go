@@ -118,7 +118,7 @@ func (st *station) renewDocument(ctx context.Context) error {
 			if err := st.keys.Refresh(now); err != nil {
 				st.cfg.log.Error("working key's delegation not renewed", "err", err)
 			}
-			if err := st.publish(now); err != nil {
+			if err := errors.Join(st.keepKeys(ctx, now), st.publish(now), st.keepLeast(ctx)); err != nil {
 				st.cfg.log.Error("network document not renewed", "err", err)
 			}
 		}

@@ -75,6 +75,30 @@ func (i *Issuer) ShareInvites(key [32]byte, count func(InviteUse) (used uint32, 
 	i.shared = &sharedInvites{key, count}
 }
 
+// TakeInvites has this issuer take invites of a key that it had shared with others, which are not there any more, and counts their uses with its own. uses are those
+// that were counted together.
+func (i *Issuer) TakeInvites(key [32]byte, uses []InviteUse) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.taken = append(i.taken, key)
+	for _, u := range uses {
+		if have := i.used[u.ID]; u.Before > have.used && (have.used > 0 || len(i.used) < maxInvites) {
+			i.used[u.ID] = usage{u.Before, u.NotAfter}
+		}
+	}
+}
+
+// Uses are the invites that this issuer knows to be used, and not to have ended.
+func (i *Issuer) Uses(now time.Time) (out []InviteUse) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.forgetEnded(now)
+	for id, u := range i.used {
+		out = append(out, InviteUse{ID: id, Before: u.used, NotAfter: u.notAfter})
+	}
+	return out
+}
+
 func macOf(seed, b []byte) ([]byte, error) {
 	key, err := hkdf.Key(sha256.New, seed, nil, "shoal invite v1", 32)
 	if err != nil {
@@ -107,6 +131,9 @@ func (i *Issuer) readInvite(now time.Time, invite string) (invitation, error) {
 	seeds, good := [][]byte{i.authority.key.Seed()}, false
 	if i.shared != nil {
 		seeds = append(seeds, i.shared.key[:])
+	}
+	for n := range i.taken {
+		seeds = append(seeds, i.taken[n][:])
 	}
 	for _, seed := range seeds {
 		mac, err := macOf(seed, b[:inviteBytes-16])

@@ -92,6 +92,7 @@ type Issuer struct {
 	used     map[inviteID]usage
 	keep     func(ledger []byte) error // nil: the ledger is not kept
 	shared   *sharedInvites            // nil: no other manager issues
+	taken    [][32]byte                // keys of invites that others made, who are not there any more
 }
 
 // NewIssuer issues under an authority that may sign certificates.

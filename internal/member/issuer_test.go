@@ -486,3 +486,40 @@ func TestSlowCount(t *testing.T) {
 		t.Errorf("a second use: %v", err)
 	}
 }
+
+// TestTakenInvites has the manager that is left of several take invites that another one made, in a network that is closed: for as many uses as are left of all that
+// were counted.
+func TestTakenInvites(t *testing.T) {
+	key := [32]byte{1}
+	other, _ := issuer(t, Policy{Closed: true})
+	other.ShareInvites(key, func(u InviteUse) (uint32, error) { return u.Before + 1, nil })
+	invite, err := other.Invite([8]byte{7}, 4, t0.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, _ := issuer(t, Policy{Closed: true})
+	join := func(i *Issuer, peer string) error {
+		_, err := i.Issue(t0, Request{Peer: peer, Addr: home, Invite: invite})
+		return err
+	}
+	if err := join(left, "p0"); !errors.Is(err, ErrInvite) {
+		t.Errorf("an invite of a key that it does not have: %v", err)
+	}
+	if err := join(other, "p1"); err != nil {
+		t.Fatal(err)
+	}
+	uses := other.Uses(t0)
+	if len(uses) != 1 || uses[0].Before != 1 {
+		t.Fatalf("uses %+v", uses)
+	}
+	uses[0].Before = 2 // another manager counted one, too
+	left.TakeInvites(key, uses)
+	for n, peer := range []string{"p2", "p3", "p4"} {
+		if err := join(left, peer); (err == nil) != (n < 2) || err != nil && !errors.Is(err, ErrInvite) {
+			t.Errorf("use %d: %v", n+3, err)
+		}
+	}
+	if uses := left.Uses(t0); len(uses) != 1 || uses[0].Before != 4 {
+		t.Errorf("uses %+v", uses)
+	}
+}

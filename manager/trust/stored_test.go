@@ -250,3 +250,61 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("what cannot be read: %v", err)
 	}
 }
+
+// TestAdoptSites has a Machine take over channels of another: those on watch stay so, as long as with the other, and those who lost there are kept away. Channels that
+// it does not take over, it leaves out, and doing it twice changes nothing.
+func TestAdoptSites(t *testing.T) {
+	machine := func() *Machine {
+		m, err := New(Default(), rand.New(rand.NewPCG(1, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range Peer(6) {
+			m.Join(n+1, Account(n+1), Prefix(n+1))
+			m.Vouch(n + 1)
+		}
+		return m
+	}
+	now := time.Unix(1_800_000_000, 0)
+	gone, heir := machine(), machine()
+	gone.loser(now, 7, 1, false)
+	gone.loser(now.Add(24*time.Hour), 7, 2, false) // the second puts it on watch
+	gone.loser(now, 71, 1, true)
+	gone.loser(now, 8, 1, true)
+	heir.loser(now.Add(-24*time.Hour), 7, 3, false)
+	heir.loser(now, 7, 1, false)
+	if !gone.Watched(now, 7) || !gone.Watched(now, 8) || heir.Watched(now.Add(25*time.Hour), 70) {
+		t.Fatal("no channel is on watch")
+	}
+	mine := func(c channel.ID) bool { return c != 8 }
+	heir.Changed()
+	for round := range 2 {
+		for _, s := range SiteShards() {
+			if err := heir.AdoptSites(s, gone.Append(nil, s), mine); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if changed := heir.Changed(); (len(changed) > 0) != (round == 0) {
+			t.Errorf("round %d: shards changed: %v", round, changed)
+		}
+	}
+	at := now.Add(25 * time.Hour)
+	if heir.Doubt(at, 7).Until != gone.Doubt(at, 7).Until || heir.Doubt(at, 71).Until != gone.Doubt(at, 71).Until || heir.Watched(at, 8) {
+		t.Errorf("on watch are %v, with the one before %v", heir.Doubts(at), gone.Doubts(at))
+	}
+	for n := Peer(1); n <= 4; n++ {
+		if is, want := heir.lostHere(at, 7, heir.peers[n]), n < 4; is != want {
+			t.Errorf("peer %d has lost there: %v, want %v", n, is, want)
+		}
+	}
+	one := machine()
+	if err := one.AdoptSites(SiteShardOf(8), gone.AppendSite(nil, 8), func(channel.ID) bool { return true }); err != nil || !one.Watched(now, 8) || one.Watched(now, 7) {
+		t.Errorf("of one channel that is told: on watch are %v, %v", one.Doubts(now), err)
+	}
+	if b := gone.AppendSite(nil, 9); b != nil {
+		t.Errorf("of a channel without trouble is told %v", b)
+	}
+	if err := heir.AdoptSites(SiteShardOf(3), []byte{99}, mine); !errors.Is(err, ErrMalformed) {
+		t.Errorf("what cannot be read: %v", err)
+	}
+}

@@ -91,6 +91,9 @@ func (f *fetcher) connect(ctx context.Context, origin string) (*line, error) {
 		l.Conn = t
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
 			l.frames = &framed{Conn: t}
+			if s, ok := c.(interface{ Tends(bool) }); ok {
+				l.frames.tends = s.Tends
+			}
 			if l.h2, err = http2Over(dialling, l.frames, u.Host); err != nil {
 				t.Close()
 				return nil, err

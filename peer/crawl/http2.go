@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"net"
@@ -28,13 +29,36 @@ func (flooded) Error() string {
 func (flooded) ErrorKind() string { return "h2-flood" }
 
 // framed counts the frames that a host sends (RFC 9113, section 4.1), and gives each write a deadline: net/http writes while it holds a lock
-// that everything else on the connection needs.
+// that everything else on the connection needs. It tells the socket which writes are no requests: those must not fail while an answer is coming.
 type framed struct {
 	net.Conn
-	left atomic.Int64 // frames that may still come before the next request
-	head [9]byte      // of the present frame; this and the fields below belong to the reader
-	have int          // bytes of head so far
-	rest int          // bytes of the frame to come
+	left  atomic.Int64 // frames that may still come before the next request
+	tends func(bool)   // tells the socket whether what is written only tends what is under way; nil: it does not ask
+	in    frameScan      // belongs to the reader
+	out   frameScan      // belongs to the writer, of which there is one at a time
+}
+
+// frameScan finds the frames in what is read or written by and by.
+type frameScan struct {
+	head [9]byte // of the present frame
+	have int     // bytes of head so far
+	rest int     // bytes of the frame to come
+}
+
+// next takes what is left of the present frame off b, and reports whether the header of another frame was complete then: its type and its size.
+func (f *frameScan) next(b []byte) (rest []byte, kind byte, size int, whole bool) {
+	if f.rest > 0 {
+		n := min(f.rest, len(b))
+		f.rest -= n
+		b = b[n:]
+	}
+	n := copy(f.head[f.have:], b)
+	f.have += n
+	if f.have < len(f.head) {
+		return nil, 0, 0, false
+	}
+	f.have, f.rest = 0, int(binary.BigEndian.Uint32(f.head[:])>>8)
+	return b[n:], f.head[3], f.rest, true
 }
 
 func (c *framed) Read(b []byte) (int, error) {
@@ -48,22 +72,13 @@ func (c *framed) Read(b []byte) (int, error) {
 // pass counts frames and tells whether the connection may go on.
 func (c *framed) pass(b []byte) bool {
 	for len(b) > 0 {
-		if c.rest > 0 {
-			n := min(c.rest, len(b))
-			c.rest -= n
-			b = b[n:]
-			continue
-		}
-		n := copy(c.head[c.have:], b)
-		c.have += n
-		b = b[n:]
-		if c.have < len(c.head) {
+		rest, kind, size, whole := c.in.next(b)
+		if b = rest; !whole {
 			return true
 		}
-		c.have, c.rest = 0, int(binary.BigEndian.Uint32(c.head[:])>>8)
-		size := min(c.rest, 1<<14) // net/http refuses larger frames
+		size = min(size, 1<<14) // net/http refuses larger frames
 		cost := 1 + size/dataBytes
-		if c.head[3] != 0 || size == 0 { // not DATA, or empty
+		if kind != frameData || size == 0 {
 			cost = otherFrame + size/otherBytes
 		}
 		if c.left.Add(int64(-cost)) < 0 {
@@ -73,9 +88,38 @@ func (c *framed) pass(b []byte) bool {
 	return true
 }
 
+// Types of frames (RFC 9113, section 6).
+const (
+	frameData         = 0
+	frameHeaders      = 1
+	frameContinuation = 9
+)
+
+// preface begins what a client writes (RFC 9113, section 3.4).
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// asks tells whether what is written is a request, or a part of one. All else, such as window updates and answers to pings, the host needs to go on with its answer.
+func (c *framed) asks(b []byte) (is bool) {
+	if bytes.HasPrefix(b, []byte(preface)) {
+		b, is = b[len(preface):], true // a connection is made for a request
+	}
+	is = is || c.out.rest > 0 || c.out.have > 0 // a frame of which the beginning was written before: net/http writes whole ones, unless they are long
+	for len(b) > 0 {
+		rest, kind, _, whole := c.out.next(b)
+		if b = rest; whole {
+			is = is || kind == frameData || kind == frameHeaders || kind == frameContinuation
+		}
+	}
+	return is
+}
+
 func (c *framed) Write(b []byte) (int, error) {
 	if err := c.Conn.SetWriteDeadline(time.Now().Add(RequestTimeout)); err != nil {
 		return 0, err
+	}
+	if c.tends != nil && !c.asks(b) {
+		c.tends(true)
+		defer c.tends(false)
 	}
 	return c.Conn.Write(b)
 }

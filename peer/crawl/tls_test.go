@@ -3,11 +3,14 @@ package crawl
 import (
 	"context"
 	"crypto/x509"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"shoal/channel"
@@ -99,5 +102,68 @@ func TestConnectionsAreKept(t *testing.T) {
 	r := run(t, cfg)
 	if r.Pages != 30 || len(conns) != 2 || asked["/p7"] != 2 || r.Errors["hang-up"] != 1 {
 		t.Errorf("%d pages, %d connections, /p7 asked for %d times, %v", r.Pages, len(conns), asked["/p7"], r.Errors)
+	}
+}
+
+// lateConn refuses requests while it is late, as a connection does whose lease is in its last third.
+type lateConn struct {
+	net.Conn
+	late, tends *atomic.Bool
+}
+
+func (c lateConn) Tends(is bool) { c.tends.Store(is) }
+
+func (c lateConn) Write(b []byte) (int, error) {
+	if c.late.Load() && !c.tends.Load() {
+		return 0, errors.New("no request now")
+	}
+	return c.Conn.Write(b)
+}
+
+// TestHTTP2GoesOnWithoutRequests has the right to send requests end while a long page comes over HTTP/2, and be renewed then: the page is read to its end, with the
+// window updates that this takes, and the connection is as good as before.
+func TestHTTP2GoesOnWithoutRequests(t *testing.T) {
+	noLeaks(t)
+	var late, tends atomic.Bool
+	var mu sync.Mutex
+	conns := map[string]bool{}
+	cfg, s := secure(t, true, "example.com", true, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		conns[r.RemoteAddr] = true
+		mu.Unlock()
+		w.Header().Set("Content-Type", "text/html")
+		switch r.URL.Path {
+		case "/":
+		case "/next":
+			fmt.Fprint(w, "<p>the next page")
+			return
+		default:
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, `<a href="/next">next</a>`)
+		w.(http.Flusher).Flush()
+		late.Store(true)
+		for range 100 {
+			fmt.Fprint(w, strings.Repeat("words of a long page ", 500))
+			w.(http.Flusher).Flush()
+		}
+	}))
+	cfg.OnVisit = func(v Visit) {
+		if v.Status == http.StatusOK {
+			late.Store(false)
+		}
+	}
+	dial := cfg.Dial
+	cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return lateConn{c, &late, &tends}, nil
+	}
+	r := run(t, cfg)
+	if len(s.pages()) != 2 || len(conns) != 1 || len(r.Errors) > 0 {
+		t.Errorf("%d pages over %d connections, %v", len(s.pages()), len(conns), r.Errors)
 	}
 }
