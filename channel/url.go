@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 	whatwgerrors "github.com/nlnwa/whatwg-url/errors"
@@ -88,6 +89,11 @@ func slowCanonical(base, ref string) (string, error) {
 	if err != nil {
 		return "", urlError(ref, err.Error())
 	}
+	if strings.Contains(host, "xn--") && !isPlainText(ref) {
+		if again, err := parser.Parse("http://" + host + "/"); err != nil || again.Hostname() != host {
+			return "", urlError(ref, "the DNS can have no such name")
+		}
+	}
 	u.SetUsername("")
 	u.SetPassword("")
 	port := u.Port()
@@ -110,6 +116,17 @@ func slowCanonical(base, ref string) (string, error) {
 		return "", urlError(ref, fmt.Sprintf("longer than %d bytes", MaxURL))
 	}
 	return b.String(), nil
+}
+
+// isPlainText reports whether the parser takes the name of a host in a reference as it stands there. From other names it may make one that it would
+// not read: of "≠" it makes "xn--1ch", which it refuses.
+func isPlainText(ref string) bool {
+	for i := range len(ref) {
+		if ref[i] >= utf8.RuneSelf || ref[i] == '%' {
+			return false
+		}
+	}
+	return true
 }
 
 // parser is the library's, with host names as today's UTS 46 maps them.

@@ -197,6 +197,22 @@ func BenchmarkResolve(b *testing.B) {
 	}
 }
 
+// TestMappedHostsAreTheirOwnForm: a host whose name is mapped is one that is read as itself again, or it is refused.
+func TestMappedHostsAreTheirOwnForm(t *testing.T) {
+	for _, host := range []string{"≠.com", "a≠b.com", "≮", "a\u2135.com", "\u2136a.com", "x\U0001EE00.com", "a%E2%89%A0.com", "bücher.example", "ẞ.com", "日本語。ＪＰ", "☕.com", "a\u0301.com", "xn--bcher-kva.example"} {
+		u, err := Resolve("http://h.test/", "//"+host+"/x")
+		if err != nil {
+			continue
+		}
+		if again, err := Canonical(u); err != nil || again != u {
+			t.Errorf("%s: %s, and that is read as %q (%v)", host, u, again, err)
+		}
+	}
+	if u, err := Resolve("http://xn--bcher-kva.example/", "/ü"); err != nil || u != "http://xn--bcher-kva.example/%C3%BC" {
+		t.Errorf("%s, %v", u, err)
+	}
+}
+
 // TestSharpS: host names are mapped as today's UTS 46 has it, non-transitionally: neither "ß" nor "ẞ" is "ss", which is another host.
 func TestSharpS(t *testing.T) {
 	for _, c := range [][2]string{

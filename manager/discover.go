@@ -107,10 +107,11 @@ func (d *discovery) admitHosts(ctx context.Context, now time.Time, n int) (int, 
 			return 0, err
 		}
 		hosts = append(hosts, c.Host)
-		if why != "" {
+		scope := channel.Scope{Kind: channel.WholeHost, Host: c.Host}
+		if why != "" || scope.Validate() != nil { // one that is no host would cost all of them their channels
 			continue
 		}
-		chs = append(chs, channel.Channel{Scope: channel.Scope{Kind: channel.WholeHost, Host: c.Host}, Seeds: c.Seeds, Added: now, State: channel.Active})
+		chs = append(chs, channel.Channel{Scope: scope, Seeds: c.Seeds, Added: now, State: channel.Active})
 	}
 	if len(hosts) == 0 {
 		return others, nil

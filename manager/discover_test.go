@@ -63,6 +63,28 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
+// TestBadLinksStopNothing: a peer that tells of links that are no URLs, or of hosts that cannot be, stops neither what the manager learns of reports
+// nor discovery.
+func TestBadLinksStopNothing(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[manager.Discover]int{manager.DiscoverListed: 0, manager.DiscoverAny: 1} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			b := open(t, t.TempDir(), func(cfg *manager.Config, s *swarm) {
+				cfg.Discover, cfg.DiscoverMost, cfg.Reach = mode, 10, desk.PublicHost
+				s.inter = []string{"https://no-path.example", "https://xn--a-0hc.example/x", "https://UPPER.example/", "https://b.example/1"}
+			})
+			b.add(t, "https://a.example")
+			until(t, "channels", func() bool { return b.m.Overview().Discovered >= want && b.m.Overview().Updates > 0 })
+			left := map[manager.Discover]int{manager.DiscoverListed: 1}[mode]
+			until(t, "candidates that are left", func() bool {
+				list, err := b.d.Candidates(t.Context(), 10)
+				return err == nil && list.Total == left
+			})
+		})
+	}
+}
+
 // While peers have no room, nothing is admitted; once they have, it is, though it was found before a restart.
 func TestNothingIsDiscoveredWithoutRoom(t *testing.T) {
 	t.Parallel()

@@ -15,7 +15,10 @@ func (le *learner) discover(from recrawl.Slot, urls []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
 	for _, u := range urls {
-		origin := channel.Origin(u)
+		origin, err := (&channel.Found{URL: u}).Origin()
+		if err != nil { // the database refuses it, with all that is written beside it
+			continue
+		}
 		id, more := le.table.First(channel.KeyOf(origin))
 		if id == 0 {
 			if len(le.keep.pending.found) < maxFound && !le.isBlocked(origin) && le.reaches(origin) {
@@ -24,7 +27,6 @@ func (le *learner) discover(from recrawl.Slot, urls []string) {
 			continue
 		}
 		if more { // the one whose directory it lies in, if any
-			var err error
 			if id, err = le.cfg.Store.Lookup(ctx, u); err != nil {
 				continue
 			}
@@ -40,10 +42,11 @@ func (le *learner) reaches(origin string) bool {
 
 // linkTo gives a URL to a channel; the database bounds and deduplicates what is kept.
 func (le *learner) linkTo(id channel.ID, u string) {
-	if len(le.keep.pending.inter[id]) >= channel.MaxInter {
+	inter := le.keep.pending.inter
+	if n := len(inter[id]); n >= channel.MaxInter || n == 0 && len(inter) >= maxLinked {
 		return
 	}
-	le.keep.pending.inter[id] = append(le.keep.pending.inter[id], u)
+	inter[id] = append(inter[id], u)
 	le.linked(id, 1)
 }
 
@@ -55,4 +58,8 @@ func (le *learner) linked(id channel.ID, n int) {
 	}
 }
 
-const maxFound = 4096 // URLs of unknown hosts noted with one transaction
+// Bounds of what one stretch of the feed brings.
+const (
+	maxFound  = 4096   // URLs of unknown hosts
+	maxLinked = 20_000 // channels to which links were found
+)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -55,29 +56,37 @@ func newKeeper(c *core) *keeper {
 // FeedName names the archive's feed in the database.
 const FeedName = "archive"
 
-// commit writes the pending effects of the feed with their cursor. On failure they stay pending.
+// commit writes the pending effects of the feed with their cursor. On failure they stay pending. Channels of which nothing changed but that others
+// link to them may be too many for one write: they go first, and do no harm if they are written again.
 func (k *keeper) commit(ctx context.Context) error {
 	e := k.pending
 	out := channel.Advance{From: e.from, To: e.to, At: e.at, Found: e.found, Counters: e.counts}
 	if e.to != "" {
 		out.Feed = FeedName
 	}
+	edited := make(map[channel.ID]bool, len(e.slots))
 	for s, l := range e.slots {
 		w := k.edit(s)
 		w.Learnt, w.Crawled = l, e.crawled[s]
 		w.Inter = e.inter[w.ID]
-		delete(e.inter, w.ID)
 		out.Edits = append(out.Edits, w)
+		edited[w.ID] = true
 	}
-	for id, urls := range e.inter {
-		out.Edits = append(out.Edits, channel.Edit{ID: id, Inter: urls})
+	var stretches []channel.Advance
+	linked := slices.DeleteFunc(slices.Sorted(maps.Keys(e.inter)), func(id channel.ID) bool { return edited[id] })
+	for ids := range slices.Chunk(linked, linkedAtOnce) {
+		first := channel.Advance{At: e.at}
+		for _, id := range ids {
+			first.Edits = append(first.Edits, channel.Edit{ID: id, Inter: e.inter[id]})
+		}
+		stretches = append(stretches, first)
 	}
 	for _, h := range k.records {
 		out.Hosts = append(out.Hosts, *h)
 	}
 	slices.SortFunc(out.Edits, func(a, b channel.Edit) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(out.Hosts, func(a, b channel.Host) int { return cmp.Compare(a.Name, b.Name) })
-	if err := k.cfg.Store.Apply(ctx, k.epoch, out); err != nil {
+	if err := k.cfg.Store.Apply(ctx, k.epoch, append(stretches, out)...); err != nil {
 		return fmt.Errorf("write what reports have taught: %w", err)
 	}
 	for s := range e.slots {
@@ -88,6 +97,9 @@ func (k *keeper) commit(ctx context.Context) error {
 	k.pending = nil
 	return nil
 }
+
+// linkedAtOnce is how many channels that are linked to go into one write.
+const linkedAtOnce = 1000
 
 // edit is a channel's issue, where it is held, and its facts, as they are now.
 func (k *keeper) edit(s recrawl.Slot) channel.Edit {

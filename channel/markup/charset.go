@@ -72,7 +72,7 @@ func encodingOf(body []byte, contentType string) (enc encoding.Encoding, name st
 	switch MediaType(contentType) {
 	case "text/plain": // it has no place for a label
 		said = nil
-	case "application/xhtml+xml": // in XML the declaration counts, and no <meta>
+	case "application/xhtml+xml", "application/vnd.wap.xhtml+xml": // in XML the declaration counts, and no <meta>
 		if enc, name = Lookup(xmlEncoding(body)); enc == nil && utf8.Valid(body) {
 			return nil, "utf-8", 0
 		}

@@ -22,12 +22,11 @@ func MediaType(contentType string) string {
 }
 
 // IsHTML reports whether a media type is HTML's or XHTML's.
-func IsHTML(mediaType string) bool {
-	switch mediaType {
-	case "text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml":
-		return true
-	}
-	return false
+func IsHTML(mediaType string) bool { return mediaType == "text/html" || IsXHTML(mediaType) }
+
+// IsXHTML reports whether a media type is XHTML's.
+func IsXHTML(mediaType string) bool {
+	return mediaType == "application/xhtml+xml" || mediaType == "application/vnd.wap.xhtml+xml"
 }
 
 // typesIn cuts a list of types at its commas that are not in quotes. A quote that is not closed goes to the end.

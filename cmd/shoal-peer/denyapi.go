@@ -2,26 +2,21 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
 
-	"shoal/peer"
+	"shoal/peer/limit"
 )
 
 // deny puts a domain on the deny list or takes it off, and gives back the tasks of sites below it.
 func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
-	domain = strings.ToLower(strings.TrimSpace(domain))
-	if host := peer.SiteOf(domain); host != domain {
-		domain = host
+	if plain := limit.Domain(domain); plain != "" { // at every port
+		domain = plain
 	}
-	if host, _, err := net.SplitHostPort(domain); err == nil && !strings.Contains(domain, "/") { // a domain is denied at every port; "http://" names none
-		domain = host
-	}
-	if !isDomain(domain) || strings.HasSuffix(domain, ".") {
+	if !isDomain(domain) || strings.Contains(domain, "*") {
 		fail(w, http.StatusBadRequest, fmt.Errorf("%q is no domain; want one such as example.org", domain))
 		return
 	}
@@ -30,9 +25,9 @@ func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
 		fail(w, http.StatusConflict, fmt.Errorf("the list of denied domains is set by %s, which the settings file cannot change", strings.TrimPrefix(from, "your settings, ")))
 		return
 	}
-	list := slices.DeleteFunc(slices.Clone(set.Deny), func(d string) bool { return d == domain })
+	list := slices.DeleteFunc(slices.Clone(set.Deny), func(d string) bool { return limit.Domain(d) == domain })
 	if allow && len(list) == len(set.Deny) {
-		above := slices.IndexFunc(list, func(d string) bool { return strings.HasSuffix(domain, "."+d) })
+		above := slices.IndexFunc(list, func(d string) bool { return strings.HasSuffix(domain, "."+limit.Domain(d)) })
 		told := deniedTold{Domain: domain, Unlisted: true}
 		if above >= 0 {
 			told.Above = list[above]

@@ -151,7 +151,15 @@ func TestPagesQuestions(t *testing.T) {
 		}
 		v.ok("deny", "--allow", domain)
 	}
-	for _, none := range []string{"no domain", "http://", "https://"} {
+	for _, step := range [][2]string{{"*.Evil.example", "evil.example"}, {"bücher.example", "xn--bcher-kva.example"}} {
+		if text := v.ok("deny", step[0]); !strings.Contains(text, step[1]+" and everything below it is not fetched any more") {
+			t.Error(text)
+		}
+		if text := v.ok("deny", "--allow", step[0]); !strings.Contains(text, "is not on your list any more") {
+			t.Error(text)
+		}
+	}
+	for _, none := range []string{"no domain", "http://", "https://", "ads.*", "*"} {
 		if c, text := v.do("deny", none); c == 0 || !strings.Contains(text, "want one such as example.org") {
 			t.Error(text)
 		}

@@ -71,9 +71,16 @@ func (c *creditShowCmd) Run(ctx context.Context, s streams) error {
 		for _, w := range k.Weeks {
 			fmt.Fprintf(s.out, "  %s  %s, %s\n", w.Name, plain.Count(int(w.Pages), "page"), plain.Count(int(w.Bytes), "byte"))
 		}
+		if k.Profile == (manager.Profile{}) && len(k.Weeks) == 0 && !k.Withheld {
+			_, err := fmt.Fprintln(s.err, "Nothing was ever credited to that account. "+misspelt)
+			return err
+		}
 		return nil
 	})
 }
+
+// misspelt is said of an account of which nothing is known.
+const misspelt = "If it is misspelt: shoal credit board --name NAME tells whose a nickname is; shoal peer list names the accounts; where it says own, ACCOUNT is the peer id."
 
 type creditHideCmd struct {
 	target
@@ -90,7 +97,7 @@ func (c *creditHideCmd) Run(ctx context.Context, s streams) error {
 			return err
 		}
 		if was.Profile == (manager.Profile{}) {
-			_, err := fmt.Fprintf(s.err, "%s had neither nickname nor team, so nothing was changed. If it is misspelt: shoal credit board --name NAME tells whose a nickname is; shoal peer list names the accounts, and where it says own, ACCOUNT is the peer id.\n", plain.Printable(c.Account))
+			_, err := fmt.Fprintf(s.err, "%s had neither nickname nor team, so nothing was changed. %s\n", plain.Printable(c.Account), misspelt)
 			return err
 		}
 		_, err := fmt.Fprintf(s.out, "%s is not on the board any more. Its volunteer can choose another nickname; shoal peer ban takes the account and its credit off for good.\n", plain.Printable(c.Account))

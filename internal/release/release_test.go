@@ -1,6 +1,7 @@
 package release
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -180,6 +181,14 @@ func TestOneParty(t *testing.T) {
 	}
 	if b.Rollout.Stopped != "" {
 		t.Error("four accounts of a thousand stop a release:", b.Rollout.Stopped)
+	}
+}
+
+// TestSummaryOfNothing is in JSON what any other summary is: a list without items is a list.
+func TestSummaryOfNothing(t *testing.T) {
+	b, err := json.Marshal(NewBook(Rollout{}, nil).Summary(time.Unix(1e9, 0)))
+	if err != nil || strings.Contains(string(b), "null") {
+		t.Errorf("%s, %v", b, err)
 	}
 }
 

@@ -263,7 +263,7 @@ const MaxShown = 50
 
 // Summary counts the reports of the last week.
 func (b *Book) Summary(now time.Time) Summary {
-	s := Summary{Rollout: b.Rollout, Why: map[string]int{}}
+	s := Summary{Rollout: b.Rollout, Runs: []Run{}, Why: map[string]int{}}
 	runs := map[string]*Run{}
 	run := func(v string) *Run {
 		if runs[v] == nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -150,6 +151,22 @@ func TestHeadersAsTheyAreMet(t *testing.T) {
 				t.Errorf("%s: body %q, error %q, truncated %v\nheader %q\n  want %q", c.name, p.Body, p.Error, p.Truncated, got, c.archived)
 			}
 		}
+	}
+}
+
+// TestRefreshInAHeader: a header that sends browsers on is a link, whatever the page is.
+func TestRefreshInAHeader(t *testing.T) {
+	page := func(more, body string) string {
+		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n%s\r\n%s", len(body), more, body)
+	}
+	cfg, s := rawSite(t, map[string]string{
+		"/": page("Refresh: 0; url=/1\r\nContent-Type: text/html\r\n", "<a href=/2>x</a><a href=/1>x</a>"), "/1": page("refresh: 5;URL='http://site.test/3'\r\n", ""), "/2": page("Refresh: 300\r\n", "<p>"),
+		"/3": page("Refresh: 0; url=/4\r\nContent-Type: application/rss+xml\r\n", "<rss><item><link>/5</link></item></rss>"), "/4": page("Refresh: 0;/no\r\nX-Robots-Tag: nofollow\r\n", "x"), "/5": page("", "x"),
+	})
+	run(t, cfg)
+	want := []string{"http://site.test/", "http://site.test/1", "http://site.test/2", "http://site.test/3", "http://site.test/4", "http://site.test/5"}
+	if got := slices.Sorted(slices.Values(s.urls())); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -34,7 +34,7 @@ const shortText = 100
 
 // read goes through a document: links, fingerprint of the text, what its author asks of robots, and the text itself if wanted.
 func (p *page) read(url string, body []byte, contentType, product string, withText bool) {
-	r := reader{page: p, url: url, base: url, product: product, withText: withText, xml: markup.MediaType(contentType) == "application/xhtml+xml"}
+	r := reader{page: p, url: url, base: url, product: product, withText: withText, xml: markup.IsXHTML(markup.MediaType(contentType))}
 	body, enc, name := markup.UTF8(body, contentType)
 	if p.query = nil; enc != nil {
 		p.query = &query{enc, name}

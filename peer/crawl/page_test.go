@@ -80,9 +80,12 @@ func TestXHTML(t *testing.T) {
 	for _, c := range []struct {
 		contentType string
 		want        []string
-	}{{"application/xhtml+xml", []string{"http://h.test/1", "http://h.test/2", "http://h.test/3"}}, {"text/html", nil}} {
+	}{
+		{"application/xhtml+xml", onHost("/1 /2 /3")}, {"application/vnd.wap.xhtml+xml", onHost("/1 /2 /3")}, {"text/html", nil},
+		{"application/xml", onHost("/1 /2 /3")}, {"text/xml; charset=utf-8", onHost("/1 /2 /3")}, {"", onHost("/1 /2 /3")}, {"*/*", onHost("/1 /2 /3")},
+	} {
 		var p page
-		if p.read("http://h.test/", []byte(text), c.contentType, "shoal", false); !slices.Equal(p.links, c.want) {
+		if p.read("http://h.test/", []byte(text), asXHTML(c.contentType, []byte(text)), "shoal", false); !slices.Equal(p.links, c.want) {
 			t.Errorf("%s: %q, want %q", c.contentType, p.links, c.want)
 		}
 	}

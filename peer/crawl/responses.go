@@ -139,7 +139,7 @@ func (s *session) tally(p *channel.Page) {
 func (s *session) content(r *response, p *channel.Page) (duplicate bool, err error) {
 	p.Digest = channel.ContentDigest(r.body)
 	p.Change = s.known.change(r.it.hash, p.Digest)
-	contentType := contentTypeOf(r.header)
+	contentType := asXHTML(contentTypeOf(r.header), r.body)
 	s.asked = 0
 	asks := headerDirectives(r.header, s.product)
 	body := r.body
@@ -153,7 +153,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 			r.title = s.page.name()
 		}
 		p.Shingle = s.page.shingle
-		links, feeds = s.page.links, s.page.feeds
+		links, feeds = withRefresh(s.page.links, r), s.page.feeds
 		var worn bool
 		if duplicate, worn = s.traps.exhausted(s.page.same); worn {
 			s.count("skipped-trap")
@@ -170,6 +170,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 			e.says = s.newsOf(&e)
 			links, entries = append(links, e.url), append(entries, e)
 		}
+		links = withRefresh(links, r)
 	}
 	if asks.nofollow {
 		s.report.Errors["skipped-nofollow"] += len(links)
@@ -188,7 +189,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 	}
 	followed := links
 	if len(entries) > 0 {
-		followed = nil // the entries are the links
+		followed = followed[len(entries):] // the entries are the others
 	}
 	for _, u := range followed {
 		if s.overRuleBudget() {

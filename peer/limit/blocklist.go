@@ -94,7 +94,8 @@ func NewBlocked(lists ...[]byte) (*Blocked, error) {
 	b := &Blocked{}
 	var err error
 	for _, text := range lists {
-		for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
+		s := bufio.NewScanner(bytes.NewReader(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))))
+		for s.Buffer(nil, maxList+1); s.Scan(); {
 			line, _, _ := strings.Cut(s.Text(), "#")
 			fields := strings.Fields(line)
 			if len(fields) > 1 {
@@ -112,7 +113,7 @@ func NewBlocked(lists ...[]byte) (*Blocked, error) {
 					err = fmt.Errorf("limit: the block lists have more than %d names; the rest is not blocked", maxListNames)
 					break
 				}
-				b.names = append(b.names, hash(name))
+				b.names = append(b.names, hash(Domain(name)))
 			}
 		}
 	}

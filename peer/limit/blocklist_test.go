@@ -22,6 +22,13 @@ func TestBlockLists(t *testing.T) {
 			t.Errorf("%s: %q, want %q", host, got, want)
 		}
 	}
+	long := "\xef\xbb\xbffirst.example\nbücher.example\n0.0.0.0" + strings.Repeat(" many.example", 10_000) + "\nlast.example\n"
+	b, err = NewBlocked([]byte(long)) // a mark, a name beyond ASCII, and a line of 130 kB
+	for _, host := range []string{"first.example", "www.xn--bcher-kva.example", "many.example", "last.example"} {
+		if err != nil || b.Has(host) == "" {
+			t.Errorf("%s is not blocked, %v", host, err)
+		}
+	}
 	var none *Blocked
 	if none.Has("a.example") != "" || none.Len() != 0 {
 		t.Error("no list blocks")

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -321,6 +322,42 @@ func TestDeniedAndMisspelt(t *testing.T) {
 	want := []Ban{{"own.test", "me"}, {"a.test", "policy from /etc/x"}, {"198.51.100.0/24", "policy from /etc/x"}}
 	if got := l.Denied([]string{"own.test"}, "me"); !slices.Equal(got, want) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestDomainsAreDeniedAsPeopleWriteThem: a volunteer's list and an admin's policy mean what they say, whatever form of a domain they have.
+func TestDomainsAreDeniedAsPeopleWriteThem(t *testing.T) {
+	for _, written := range []string{"a.test", "*.a.test", ".a.test.", "https://A.test/x?y", "a.test:8080", "http://a.test:80", " a.test "} {
+		for host, want := range map[string]string{"a.test": "a.test", "www.a.test": "a.test", "ba.test": "", "test": ""} {
+			if got := InDomains(host, []string{"b.test", written}); got != want {
+				t.Errorf("%q covers %s: %q", written, host, got)
+			}
+		}
+	}
+	for _, written := range []string{"bücher.example", "*.BÜCHER.example", "https://bücher.example/", "xn--bcher-kva.example"} {
+		l := New(DefaultSettings(), "your settings", nil)
+		l.SetPolicy("/etc/x", &Policy{DenyDomains: []string{written}})
+		if err := l.Denies("www.xn--bcher-kva.example"); err == nil {
+			t.Errorf("a policy that denies %q denies nothing", written)
+		}
+	}
+	for _, written := range []string{"2001:db8::1", "[2001:DB8::1]", "https://[2001:db8::1]:8443/"} {
+		if InDomains("[2001:db8::1]", []string{written}) == "" {
+			t.Errorf("%q denies nothing", written)
+		}
+	}
+	l := New(DefaultSettings(), "your settings", nil)
+	l.SetPolicy("/etc/x", &Policy{DenyNetworks: []string{"::ffff:198.51.100.0/120"}})
+	if l.DeniesAddr("", netip.MustParseAddr("198.51.100.7")) == nil || l.DeniesAddr("", netip.MustParseAddr("198.51.101.7")) != nil {
+		t.Error("a network of IPv4 that is written as one of IPv6 denies something else")
+	}
+	for _, nothing := range []string{"", "*", ".", "https://", "*.", "a.*", "a b", "me@a.test"} {
+		if got := InDomains("a.test", []string{nothing}); got != "" {
+			t.Errorf("%q covers a.test as %q", nothing, got)
+		}
+		if p := (Policy{DenyDomains: []string{"b.test", nothing}}); p.Validate() == nil {
+			t.Errorf("a policy may deny %q, which is nothing", nothing)
+		}
 	}
 }
 

@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
+
+	"shoal/channel"
 )
 
 // ReadPolicy reads the policy of this machine. It returns nil if there is none. It returns an error if anyone but
@@ -110,14 +114,44 @@ const maxPolicyHops = 5
 // InDomains returns the entry of a list that covers a host name, or "" if none does. An entry covers its domain and
 // everything below it.
 func InDomains(host string, list []string) string {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	host = strings.Trim(strings.ToLower(strings.TrimSuffix(host, ".")), "[]")
 	for _, d := range list {
-		d = strings.ToLower(strings.Trim(d, "."))
-		if d != "" && (host == d || strings.HasSuffix(host, "."+d)) {
+		if d = Domain(d); d != "" && (host == d || strings.HasSuffix(host, "."+d)) {
 			return d
 		}
 	}
 	return ""
+}
+
+// Domain brings a domain to the form in which hosts are named, as people write it: "*.Example.org", "https://example.org/", "bücher.example".
+func Domain(d string) string {
+	d = strings.ToLower(strings.TrimSpace(d))
+	if _, behind, ok := strings.Cut(d, "://"); ok {
+		d = behind
+	}
+	if i := strings.IndexAny(d, "/?#"); i >= 0 {
+		d = d[:i]
+	}
+	if host, _, err := net.SplitHostPort(d); err == nil {
+		d = host
+	}
+	d = strings.Trim(strings.Trim(strings.TrimPrefix(d, "*"), "."), "[]")
+	if strings.IndexFunc(d, func(r rune) bool { return r >= utf8.RuneSelf }) < 0 {
+		return d
+	}
+	if u, err := channel.Canonical("http://" + d + "/"); err == nil {
+		_, d, _ = strings.Cut(channel.Origin(u), "://")
+	}
+	return d
+}
+
+// network reads a network of IPv4 also where it is written as one of IPv6.
+func network(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	if err == nil && p.Addr().Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p, err
 }
 
 // DeniesAddr returns an error for an address in a network that a policy denies. It serves as Guard.Allow.
@@ -126,7 +160,7 @@ func (l *Limits) DeniesAddr(_ string, a netip.Addr) error {
 	defer l.mu.Unlock()
 	for i := range l.policies {
 		for _, n := range l.policies[i].policy.DenyNetworks {
-			if p, err := netip.ParsePrefix(n); err == nil && p.Contains(a.Unmap()) {
+			if p, err := network(n); err == nil && p.Contains(a.Unmap()) {
 				return fmt.Errorf("%w: %v is in %v, denied by the policy from %s", ErrForbidden, a, p, l.policies[i].name)
 			}
 		}

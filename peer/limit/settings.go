@@ -95,6 +95,11 @@ func (p *Policy) Validate() error {
 			return Bad(fmt.Sprintf("deny_networks[%d]", i+1), "is %q; want a network such as 198.51.100.0/24", n)
 		}
 	}
+	for i, d := range p.DenyDomains {
+		if plain := Domain(d); plain == "" || strings.ContainsAny(plain, "*@ \t\"'") {
+			return Bad(fmt.Sprintf("deny_domains[%d]", i+1), "is %q; want a domain such as example.org, with which everything below it is denied", d)
+		}
+	}
 	if p.Proxy != "" {
 		if _, err := parseProxy(p.Proxy); err != nil {
 			return err

@@ -12,6 +12,7 @@ package intake
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -304,6 +305,11 @@ func (t *Task) report(now time.Time, r *channel.Report, n *Sum, found *Findings)
 		clear(r.Inter[most:])
 		r.Inter = r.Inter[:most]
 	}
+	// No wrong finding: peers of older versions wrote names of a few hosts in a form that nobody reads.
+	r.Inter = slices.DeleteFunc(r.Inter, func(u string) bool {
+		canonical, err := channel.Canonical(u)
+		return err != nil || canonical != u
+	})
 	for _, text := range []*string{&r.Reason, &r.Robots} {
 		if plain := channel.PlainText(*text, maxReason); plain != *text {
 			*text = plain

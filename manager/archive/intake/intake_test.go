@@ -148,6 +148,17 @@ func TestLinksForEachPage(t *testing.T) {
 	}
 }
 
+// TestLinksThatAreNoURLs: links that are not canonical URLs are left out, since databases refuse them. Nobody is blamed.
+func TestLinksThatAreNoURLs(t *testing.T) {
+	const good = "http://other.example/a?b"
+	b := &channel.ChunkBody{Pages: []channel.Page{page("/", "text")}, Report: &channel.Report{Outcome: channel.Updated,
+		Inter: []string{"http://other.example", "http:///x", "http://UPPER.example/", good, "http://xn--a-0hc.example/", "http://other.example/%zz", "http://other.example:99999/"}}}
+	_, _, found := screen(t, task(), b)
+	if got := b.Report.Inter; len(got) != 1 || got[0] != good || found.Wrong() != 0 {
+		t.Errorf("%q, %+v", got, found)
+	}
+}
+
 // Who goes on with a crawl reports the pages of its earlier claims too, and is no liar.
 func TestCountsOfACrawlThatGoesOn(t *testing.T) {
 	for _, c := range []struct{ before, said, wrong int }{{0, 1, 0}, {0, 100, 1}, {99, 100, 0}, {99, 200, 1}} {
