@@ -34,8 +34,8 @@ type framed struct {
 	net.Conn
 	left  atomic.Int64 // frames that may still come before the next request
 	tends func(bool)   // tells the socket whether what is written only tends what is under way; nil: it does not ask
-	in    frameScan      // belongs to the reader
-	out   frameScan      // belongs to the writer, of which there is one at a time
+	in    frameScan    // belongs to the reader
+	out   frameScan    // belongs to the writer, of which there is one at a time
 }
 
 // frameScan finds the frames in what is read or written by and by.
