@@ -7,6 +7,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strings"
 
 	"shoal/channel"
 	"shoal/channel/sitemap"
@@ -33,11 +34,11 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 	files := newSitemapQueue(s.cfg.Header.Gen, maxSitemaps)
 	var named []string
 	for _, ref := range s.robots.Sitemaps {
-		if u, err := channel.Resolve(s.cfg.Body.Scope.Host+"/robots.txt", ref); err == nil && s.owns(u) {
+		if u, err := channel.Resolve(s.cfg.Body.Scope.Host+"/robots.txt", ref); err == nil {
 			named = append(named, u)
 		}
 	}
-	files.add(named)
+	files.add(s.ownFiles(named))
 	room := min(maxSitemapURLs, max(4*s.budget, 1000))
 	s.asked = 0
 	for len(found) < room {
@@ -66,7 +67,7 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 				found = append(found, e)
 			}
 		}
-		files.add(slices.DeleteFunc(more, func(u string) bool { return !s.owns(u) }))
+		files.add(s.ownFiles(more))
 	}
 	for i := range found {
 		found[i].says = s.newsOf(&found[i])
@@ -79,6 +80,20 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 
 // owns reports whether a URL is of the channel's host.
 func (s *session) owns(u string) bool { return channel.Origin(u) == s.cfg.Body.Scope.Host }
+
+// ownFiles gives those of some sitemaps that are of the channel's host. Many sites have moved to https and name their sitemaps as before: such a file is asked for
+// where the site is now.
+func (s *session) ownFiles(urls []string) (own []string) {
+	for _, u := range urls {
+		if rest, ok := strings.CutPrefix(u, "http://"); ok && s.owns("https://"+rest) {
+			u = "https://" + rest
+		}
+		if s.owns(u) {
+			own = append(own, u)
+		}
+	}
+	return own
+}
 
 // nextSitemap gives the next file that robots.txt allows. Of the many that may be named only those are looked at that would be read.
 func (s *session) nextSitemap(files *sitemapQueue) (string, bool) {

@@ -135,3 +135,19 @@ func TestFeedsInRobots(t *testing.T) {
 		t.Errorf("fetched %q, want %q", s.urls(), want)
 	}
 }
+
+// TestSitemapsNamedOverHTTP: a site that has moved to https may name its files as they were before; other hosts, other ports and the way back are no files of it.
+func TestSitemapsNamedOverHTTP(t *testing.T) {
+	of := func(origin string) *session {
+		return &session{cfg: &Config{Body: channel.Body{Scope: channel.Scope{Host: origin}}}}
+	}
+	urls := []string{"http://site.test/a.xml", "https://site.test/b.xml", "http://other.test/c.xml", "http://site.test:8080/d.xml"}
+	for origin, want := range map[string][]string{
+		"https://site.test": {"https://site.test/a.xml", "https://site.test/b.xml"},
+		"http://site.test":  {"http://site.test/a.xml"},
+	} {
+		if got := of(origin).ownFiles(urls); !slices.Equal(got, want) {
+			t.Errorf("of %s: %q, want %q", origin, got, want)
+		}
+	}
+}
