@@ -37,6 +37,7 @@ func (ro *roster) add(now time.Time, r channel.Hot) error {
 			return fmt.Errorf("channel %d: %w", r.ID, err)
 		}
 	}
+	f.DatedBy(ro.clock.At(now)) // the clock may have been ahead, here or at the manager that had the channel
 	if f.Weight == 0 {
 		f.Weight = r.Weight
 	}

@@ -44,6 +44,12 @@ func newCyclic(p Params) *cyclic {
 func (c *cyclic) Start(now Tick, in Setting) {
 	c.price.Start(now, in)
 	c.since = now
+	c.added, c.fast, c.spent, c.ticks, c.short, c.usage = 0, 0, 0, 0, 0, usage{}
+	if p := c.plan; p != nil { // the clock was set back, and the plan is of another time
+		if c.plan = nil; p.capacity > 0 {
+			c.restored = []float64{p.capacity, p.arrive, float64(p.cycles), c.life}
+		}
+	}
 }
 
 func (c *cyclic) Observe(now Tick, s Slot, f *Facts, e Event) {
@@ -127,11 +133,15 @@ func (c *cyclic) Plan(now Tick) Planning {
 	if work.begin && c.plan != nil {
 		next.cycles++
 	}
+	since := c.since
 	return func(ctx context.Context, facts []Facts) (adopt func(), err error) {
 		if err := work.make(ctx, next, facts); err != nil {
 			return nil, err
 		}
 		return func() {
+			if c.since != since { // the clock was set back meanwhile
+				return
+			}
 			c.plan, c.restored, c.since = next, nil, now
 			c.added, c.fast, c.spent, c.ticks, c.short = 0, 0, 0, 0, 0
 			c.usage.reset()

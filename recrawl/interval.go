@@ -70,6 +70,15 @@ func (v *interval) Start(now Tick, in Setting) {
 		v.epoch, v.since, v.t, v.past = 1, now, nil, nil
 		v.last = make([]float64, v.g.K())
 	}
+	v.rests.setBack(now)
+	v.usage.at = min(v.usage.at, now)
+	for i := range v.past {
+		v.past[i].since = min(v.past[i].since, now)
+	}
+	if v.since > now {
+		v.since = now
+		v.begin(now)
+	}
 	if in.Anew {
 		v.rests.heard(now) // others were in force meanwhile
 		if v.since != now {

@@ -53,6 +53,10 @@ func (o *optimal) Start(now Tick, in Setting) {
 	o.price.Start(now, in)
 	o.limits = in.Limits
 	o.since = now
+	o.updates, o.spent, o.served, o.usage = 0, 0, 0, usage{}
+	if o.plan != nil { // the clock was set back, and the plan is of another time
+		o.restored, o.plan = o.plan.Summary.Spend, nil
+	}
 }
 
 func (o *optimal) Observe(now Tick, s Slot, f *Facts, e Event) {
@@ -159,12 +163,16 @@ func (o *optimal) Plan(now Tick) Planning {
 	for _, g := range o.kept[:min(o.keptN, keptGaps)] {
 		in.kept = append(in.kept, float64(g))
 	}
+	since := o.since
 	return func(ctx context.Context, facts []Facts) (adopt func(), err error) {
 		p, err := planOptimal(ctx, now, facts, in)
 		if err != nil {
 			return nil, err
 		}
 		return func() {
+			if o.since != since { // the clock was set back meanwhile
+				return
+			}
 			o.plan, o.since = p, now
 			o.updates, o.spent, o.served, o.restored = 0, 0, 0, 0
 			o.usage.reset()

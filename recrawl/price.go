@@ -73,7 +73,10 @@ func newPrice(name string, p Params, ix index) *price {
 
 func (v *price) Name() string { return v.name }
 
-func (v *price) Start(now Tick, in Setting) { v.at, v.tuned, v.g = now, now, in.Groups }
+func (v *price) Start(now Tick, in Setting) {
+	v.at, v.tuned, v.g = now, now, in.Groups
+	v.sweptAt = min(v.sweptAt, now)
+}
 
 // corner is how dear a thread is near the channel, by how long its tasks wait compared with others. With one price for all, some peers
 // would stand idle while tasks wait for other peers, since hosts are not spread as peers are.
