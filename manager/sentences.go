@@ -21,7 +21,8 @@ const stateSentences = "trust-sentences"
 type sentences struct {
 	au    *auditor
 	open  map[sentenceKey]*sentence
-	dirty bool // some were carried out since they were written
+	dirty bool      // some were carried out since they were written
+	write time.Time // no earlier is written again what could not be written
 }
 
 type sentenceKey struct {
@@ -47,6 +48,7 @@ type sentence struct {
 const (
 	sentenceFirst = 5 * time.Second
 	sentenceLast  = 5 * time.Minute
+	sentenceWrite = time.Minute // a write keeps the loop waiting as long as the database hangs
 )
 
 // Undone is a decision about a peer that could not be carried out. It is tried again.
@@ -153,8 +155,10 @@ func (s *sentences) tick(now time.Time) {
 			s.try(now, x)
 		}
 	}
-	if s.dirty {
-		s.keep()
+	if s.dirty && (!now.Before(s.write) || s.write.Sub(now) > sentenceWrite) {
+		if s.keep(); s.dirty {
+			s.write = now.Add(sentenceWrite)
+		}
 	}
 }
 

@@ -1,12 +1,14 @@
 package manager
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"shoal/channel"
 	"shoal/manager/archive"
 	"shoal/manager/trust"
 )
@@ -87,5 +89,34 @@ func TestADecisionThatFailsIsTriedAgain(t *testing.T) {
 	au.sentences.tick(now.Add(time.Hour))
 	if work(au); len(bars) > 0 {
 		t.Errorf("what was decided otherwise is done: %q", bars)
+	}
+}
+
+// stuck is a database that takes no state.
+type stuck struct {
+	*drawer
+	tries int
+}
+
+func (d *stuck) PutState(context.Context, channel.Epoch, string, []byte) error {
+	d.tries++
+	return errors.New("the database is away")
+}
+
+// TestUnwrittenDecisionsKeepTheLoopFree: while the database hangs, what is decided is written again once a minute, not on each turn of the loop.
+func TestUnwrittenDecisionsKeepTheLoopFree(t *testing.T) {
+	au, _, d := judging(t)
+	away := &stuck{drawer: d}
+	au.cfg.Store, au.sentences.dirty = away, true
+	now := time.Now()
+	for i := range 121 {
+		au.sentences.tick(now.Add(time.Duration(i) * time.Second))
+	}
+	if away.tries != 3 {
+		t.Errorf("written %d times within two minutes, want 3", away.tries)
+	}
+	au.cfg.Store = d
+	if au.sentences.tick(now.Add(180 * time.Second)); au.sentences.dirty {
+		t.Error("it is not written when the database is back")
 	}
 }
