@@ -185,7 +185,7 @@ func (d *Document) locations(yield func(Entry) bool, torn *bool) {
 			if !flush() {
 				return
 			}
-			next, lastmod = Entry{URL: text, Changed: lastmod, Index: index, Line: line}, ""
+			next, lastmod = Entry{URL: text, Changed: lastmod, Index: index || d.Kind == Index && namesSitemap(text), Line: line}, ""
 		case is(s.local, "lastmod"):
 			switch text, _ := s.content(); {
 			case next.URL != "" && next.Changed == "":
@@ -195,6 +195,14 @@ func (d *Document) locations(yield func(Entry) bool, torn *bool) {
 			}
 		}
 	}
+}
+
+// namesSitemap reports whether a URL has the name of a sitemap's file. Some indexes call their sitemaps <url>; others list pages, too.
+func namesSitemap(u string) bool {
+	u, _, _ = strings.Cut(u, "#")
+	u, _, _ = strings.Cut(u, "?")
+	u = strings.TrimSuffix(strings.ToLower(u), ".gz")
+	return strings.HasSuffix(u, ".xml") || strings.HasSuffix(u, ".txt")
 }
 
 // namesOther reports whether a tag without a prefix says that it and what it holds is of a vocabulary for pictures, films or news.

@@ -32,6 +32,8 @@ func TestAsTheyAreMet(t *testing.T) {
 		{"a sitemap", `<?xml version="1.0"?><urlset xmlns="x"><url><loc>http://h/a</loc><lastmod>2026-01-02</lastmod></url><url><loc>http://h/b</loc></url></urlset>`, "http://h/a@2026-01-02 http://h/b"},
 		{"an index", `<sitemapindex><sitemap><loc>/1.xml</loc></sitemap><sitemap><lastmod>2026</lastmod><loc>/2.xml</loc></sitemap></sitemapindex>`, "[/1.xml] [/2.xml]@2026"},
 		{"an index that says so late", `<?xml version="1.0"?><!-- ` + strings.Repeat("made by a program ", 500) + `--><sitemapindex><sitemap><loc>/1.xml</loc></sitemap></sitemapindex>`, "[/1.xml]"},
+		{"an index that calls its sitemaps url", `<sitemapindex><url><loc>/1.xml</loc></url><url><loc>/2.XML.gz?x=1</loc></url><url><loc>/a</loc></url></sitemapindex>`, "[/1.xml] [/2.XML.gz?x=1] /a"},
+		{"a sitemap that lists a file of XML", `<urlset><url><loc>/1.xml</loc></url></urlset>`, "/1.xml"},
 		{"an index named in a comment", `<!-- no <sitemapindex> --><urlset><url><loc>/a</loc></url></urlset>`, "/a"},
 		{"an index within a sitemap", `<urlset><url><loc>/a</loc></url><sitemap><loc>/1.xml</loc></sitemap></urlset>`, "/a [/1.xml]"},
 		{"prefixes", `<sm:urlset xmlns:sm="x"><sm:url><sm:loc>/a</sm:loc><sm:lastmod>2026</sm:lastmod></sm:url></sm:urlset>`, "/a@2026"},

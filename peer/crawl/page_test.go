@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/html"
 
 	"shoal/channel"
+	"shoal/channel/markup"
 )
 
 // TestLinksAsTheStandardHasThem reads markup in which a link, or something around it, is written in a way of its own.
@@ -85,7 +86,7 @@ func TestXHTML(t *testing.T) {
 		{"application/xml", onHost("/1 /2 /3")}, {"text/xml; charset=utf-8", onHost("/1 /2 /3")}, {"", onHost("/1 /2 /3")}, {"*/*", onHost("/1 /2 /3")},
 	} {
 		var p page
-		if p.read("http://h.test/", []byte(text), asXHTML(c.contentType, []byte(text)), "shoal", false); !slices.Equal(p.links, c.want) {
+		if p.read("http://h.test/", []byte(text), markup.ByRoot(c.contentType, []byte(text)), "shoal", false); !slices.Equal(p.links, c.want) {
 			t.Errorf("%s: %q, want %q", c.contentType, p.links, c.want)
 		}
 	}

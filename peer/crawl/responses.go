@@ -139,7 +139,7 @@ func (s *session) tally(p *channel.Page) {
 func (s *session) content(r *response, p *channel.Page) (duplicate bool, err error) {
 	p.Digest = channel.ContentDigest(r.body)
 	p.Change = s.known.change(r.it.hash, p.Digest)
-	contentType := asXHTML(contentTypeOf(r.header), r.body)
+	contentType := markup.ByRoot(contentTypeOf(r.header), r.body)
 	s.asked = 0
 	asks := headerDirectives(r.header, s.product)
 	body := r.body

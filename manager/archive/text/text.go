@@ -37,11 +37,14 @@ type Text struct {
 	Body  string
 }
 
-// Readable tells whether text can be read from what has a Content-Type. It may be written badly, as the crawl reads it too.
+// Readable tells whether text can perhaps be read from what has a Content-Type. It may be written badly, as the crawl reads it too; and of XML only the root
+// tells whether it is XHTML.
 func Readable(contentType string) bool {
 	t := markup.MediaType(contentType)
-	return t == "" || t == "text/plain" || markup.IsHTML(t)
+	return t == "" || t == "text/plain" || isXML(t) || markup.IsHTML(t)
 }
+
+func isXML(mediaType string) bool { return mediaType == "text/xml" || mediaType == "application/xml" }
 
 // Extract finds the text of a document of the given Content-Type.
 func Extract(pageURL, contentType string, body []byte) (t Text, err error) {
@@ -53,8 +56,9 @@ func Extract(pageURL, contentType string, body []byte) (t Text, err error) {
 	if len(body) > MaxIn {
 		body = markup.WholeCharacters(body[:MaxIn])
 	}
+	contentType = markup.ByRoot(contentType, body)
 	media := markup.MediaType(contentType)
-	if !Readable(contentType) || media == "" && !strings.HasPrefix(http.DetectContentType(body), "text/") {
+	if !Readable(contentType) || isXML(media) || media == "" && !strings.HasPrefix(http.DetectContentType(body), "text/") {
 		return Text{}, fmt.Errorf("%w: %.60q", ErrNoText, contentType)
 	}
 	body, _, _ = markup.UTF8(body, contentType)

@@ -85,6 +85,21 @@ func TestTextOfTypesAsTheyAreMet(t *testing.T) {
 	}
 }
 
+// TestTextOfXHTMLByItsRoot: XML whose root is XHTML's is a page, as it is for the crawl. Other XML has no text.
+func TestTextOfXHTMLByItsRoot(t *testing.T) {
+	const page = `<?xml version="1.0" encoding="koi8-r"?><!DOCTYPE html><html xmlns="http://www.w3.org/1999/xhtml"><head><title>T</title></head><body><p>` + "\xcd\xc9\xd2</p></body></html>"
+	for _, contentType := range []string{"text/xml", "application/xml", "xml", ""} {
+		if got, err := Extract("http://example.org/", contentType, []byte(page)); err != nil || !strings.Contains(got.Body, "мир") || !Readable(contentType) {
+			t.Errorf("%q: %+v, %v", contentType, got, err)
+		}
+	}
+	for _, doc := range []string{"<rss><title>News</title></rss>", "<html><p>of no namespace</p></html>", "<urlset><url><loc>http://a.test/</loc></url></urlset>"} {
+		if got, err := Extract("http://example.org/", "text/xml", []byte(doc)); !errors.Is(err, ErrNoText) {
+			t.Errorf("%s: %+v, %v", doc, got, err)
+		}
+	}
+}
+
 // TestTextInItsEncoding: the text is read in the encoding in which the crawl reads the links.
 func TestTextInItsEncoding(t *testing.T) {
 	late := strings.Repeat("<!-- a long beginning of nothing but ASCII -->\n", 30)

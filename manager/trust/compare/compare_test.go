@@ -153,6 +153,7 @@ func TestFetchesInOtherWords(t *testing.T) {
 	for _, c := range [][2]string{
 		{"text/html charset=koi8-r", "<p>\xcd\xc9\xd2 \xc9 \xd4\xd2\xd5\xc4 3"}, {"text/html, text/html", "<meta charset=koi8-r><p>\xcd\xc9\xd2 \xc9 \xd4\xd2\xd5\xc4 3"},
 		{"html", "<?xml version='1.0' encoding='koi8-r'?><p>\xcd\xc9\xd2 \xc9 \xd4\xd2\xd5\xc4 3"}, {"*/*", late + "<meta charset=koi8-r><p>\xcd\xc9\xd2 \xc9 \xd4\xd2\xd5\xc4 3"},
+		{"text/xml", "<?xml version='1.0' encoding='koi8-r'?><html xmlns='http://www.w3.org/1999/xhtml'><p>\xcd\xc9\xd2 \xc9 \xd4\xd2\xd5\xc4 3</p></html>"},
 		{"text/html", late + "<p>мир и труд 3"}, {"text/plain; charset=koi8-r", "\xcd\xc9\xd2 \xc9 \xd4\xd2\xd5\xc4 3"},
 	} {
 		if r := (Host{}).Compare(want, of(c[0], c[1])); r.Verdict != Same {

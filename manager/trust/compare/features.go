@@ -41,6 +41,7 @@ func Of(f Fetch) *Features {
 	if len(body) < len(f.Body) {
 		body = markup.WholeCharacters(body)
 	}
+	f.Type = markup.ByRoot(f.Type, body)
 	media := markup.MediaType(f.Type)
 	if len(body) == 0 || media != "" && media != "text/plain" && !markup.IsHTML(media) {
 		r.Exact = channel.ContentDigest(body)
