@@ -65,7 +65,8 @@ func write(kept bool) error {
 		m[i] = 1
 	}
 	if kept {
-		k := Keep(Config{Reserve: filepath.Join(dir, "reserve"), Folders: []string{dir}, Log: slog.New(slog.DiscardHandler)})
+		// As on the disks of managers, what the reserve gives back is not enough for another one.
+		k := Keep(Config{Reserve: filepath.Join(dir, "reserve"), Folders: []string{dir}, Enough: least, Log: slog.New(slog.DiscardHandler)})
 		defer k.Close()
 		if _, err := os.Stat(filepath.Join(dir, "reserve")); err != nil {
 			return fmt.Errorf("no reserve is kept: %w", err)
