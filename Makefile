@@ -20,27 +20,33 @@ build: ## bin/shoal, bin/shoal-peer and bin/shoal-sim, stripped and stamped
 	CGO_ENABLED=0 $(GO) build -trimpath -tags minimal -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
 TESTED ?= ./...
+# Many tests wait for something: with one package more at once than there are processors, none of these waits too.
+LANES := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 test: ## all tests, or those of the packages TESTED (under 5 minutes on 2 cores)
-	$(GO) test $(TESTED)
+	$(GO) test -p $(LANES) $(TESTED)
 
 SOAK ?= 20
 soak: ## all tests SOAK times (default 20), half of them beside four busy processes; lists what ever failed, with logs in bin/soak (SOAK_PACKAGES=./peer/...: some packages; ONLY=TestPage: some tests; SOAK_FLAGS=-race; SOAK_JOBS=4: so many packages at once; SOAK_GO_ON=1: goes on behind the rounds that an earlier call on this tree has finished)
 	SOAK_PACKAGES='$(SOAK_PACKAGES)' SOAK_FLAGS='$(SOAK_FLAGS)' .ci/soak $(SOAK) '$(ONLY)'
 
 # What runs on one goroutine: the race detector can find nothing there, and takes ten times as long.
-ALONE := cmd/shoal-dist $(addprefix cmd/shoal-sim/,allocsim cyclesim ordersim overlaysim recrawlsim scalesim)
+ALONE := cmd/shoal-dist cmd/shoal-sim $(addprefix cmd/shoal-sim/,allocsim cyclesim ordersim overlaysim recrawlsim scalesim) coords internal/wire/homing overlay recrawl/cycle
+# This starts goroutines in one place, and has one test of that.
+SHARES := recrawl/allocate
+SHARED := TestSameForAnyNumberOfCores
 # These take longest under the race detector, and begin first, so that no processor waits for one of them at the end.
 LONG := manager/archive internal/lab/e2e cmd/shoal cmd/shoal-peer
 # The race detector is written in C.
-RACED = $(LONG:%=./%) $$($(GO) list ./... | grep -vxF $(patsubst %,-e shoal/%,$(ALONE) $(LONG)))
+RACED = $(LONG:%=./%) $$($(GO) list ./... | grep -vxF $(patsubst %,-e shoal/%,$(ALONE) $(SHARES) $(LONG)))
 race: ## all tests under the race detector, but those that only drive the programs, and of what runs on one goroutine
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(RACED)
+	CGO_ENABLED=1 $(GO) test -race -run '^$(SHARED)$$' $(SHARES:%=./%)
+	CGO_ENABLED=1 $(GO) test -race -p $(LANES) -timeout 20m $(RACED)
 
 unraced: ## the packages with tests that make race leaves out
-	@echo ./internal/lab/e2e $(ALONE:%=./%)
+	@echo ./internal/lab/e2e $(SHARES:%=./%) $(ALONE:%=./%)
 
 race-compiled: ## compiles what make race runs, and links nothing: the cache has it then
-	CGO_ENABLED=1 $(GO) list -race -test -deps -export $(RACED) >/dev/null
+	CGO_ENABLED=1 $(GO) list -race -test -deps -export $(RACED) $(SHARES:%=./%) >/dev/null
 
 # For what is compiled to see whether it can be: nothing is optimized.
 QUICK := -gcflags='all=-N -l'

@@ -11,6 +11,12 @@ import (
 	"testing"
 )
 
+// shares starts goroutines in one place. Of it make race runs the test that has them work at once.
+const (
+	shares     = "./recrawl/allocate"
+	sharesTest = "TestSameForAnyNumberOfCores"
+)
+
 // TestOneGoroutine: make race leaves out packages because they run on one goroutine. None of their files, tests included, starts another.
 func TestOneGoroutine(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
@@ -25,6 +31,9 @@ func TestOneGoroutine(t *testing.T) {
 	if err != nil {
 		t.Fatalf("make unraced: %v", err)
 	}
+	if makefile, err := os.ReadFile("../../Makefile"); err != nil || !strings.Contains(string(makefile), "\nSHARED := "+sharesTest+"\n") {
+		t.Errorf("make race does not run %s: %v", sharesTest, err)
+	}
 	rooms := strings.Fields(string(out))
 	if len(rooms) < 2 {
 		t.Fatalf("make unraced names %q", rooms)
@@ -33,6 +42,7 @@ func TestOneGoroutine(t *testing.T) {
 		if room == "./internal/lab/e2e" { // make race runs what of it does not drive programs
 			continue
 		}
+		starts, raced := 0, false
 		files, err := filepath.Glob(filepath.Join("../..", room, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Errorf("%s: %d files, %v", room, len(files), err)
@@ -45,15 +55,31 @@ func TestOneGoroutine(t *testing.T) {
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
 				switch n := n.(type) {
-				case *ast.GoStmt:
-					t.Errorf("%s starts a goroutine: take %s out of ALONE in the Makefile", set.Position(n.Pos()), room)
-				case *ast.CallExpr:
-					if sel, ok := n.Fun.(*ast.SelectorExpr); ok && (sel.Sel.Name == "Go" || sel.Sel.Name == "Parallel") {
-						t.Errorf("%s starts a goroutine: take %s out of ALONE in the Makefile", set.Position(n.Pos()), room)
+				case *ast.FuncDecl:
+					raced = raced || n.Name.Name == sharesTest
+				case *ast.GoStmt, *ast.CallExpr:
+					if !startsGoroutine(n) {
+						break
+					}
+					if starts++; room != shares || starts > 1 {
+						t.Errorf("%s starts a goroutine: take %s out of ALONE or SHARES in the Makefile", set.Position(n.Pos()), room)
 					}
 				}
 				return true
 			})
 		}
+		if room == shares && !raced {
+			t.Errorf("%s has no %s, which make race runs", room, sharesTest)
+		}
 	}
+}
+
+func startsGoroutine(n ast.Node) bool {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		_, ok = n.(*ast.GoStmt)
+		return ok
+	}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && (sel.Sel.Name == "Go" || sel.Sel.Name == "Parallel")
 }
