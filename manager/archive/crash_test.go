@@ -153,6 +153,7 @@ func crashRunner(a *Archive, id channel.ID, out *sync.Mutex) error {
 // TestSIGKILL kills a process that stores chunks at random moments, again and again with the same data: everything acknowledged is
 // there, every record can be read, and the feed tells of each page exactly once.
 func TestSIGKILL(t *testing.T) {
+	t.Parallel()
 	rounds := 3
 	if s := os.Getenv("SHOAL_CRASHES"); s != "" {
 		n, err := strconv.Atoi(s)
@@ -321,6 +322,7 @@ func (f *faultFS) forget(t *testing.T) {
 // TestDiskFaults fails the n-th write or the n-th sync, for every n, cuts the power or goes on: what was acknowledged is there, what
 // was not can be sent again, and the archive works when the disk does.
 func TestDiskFaults(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	for _, kind := range []string{"write", "half a write", "sync"} {
 		for _, power := range []bool{false, true} {

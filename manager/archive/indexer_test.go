@@ -59,6 +59,7 @@ func (x *indexer) read(base string, limit int, keep func(n int) int) (more bool)
 // TestIndexerStopsAndResumes has an indexer that is stopped and goes on at random, while peers send and the archive is closed and opened
 // again: it sees every change exactly once, in order per URL.
 func TestIndexerStopsAndResumes(t *testing.T) {
+	t.Parallel()
 	const channels, versions, pages = 5, 12, 3
 	dir := t.TempDir()
 	var mu sync.RWMutex // of a, which is closed and opened again meanwhile

@@ -30,6 +30,7 @@ func recordsOf(t *testing.T, a *Archive, paths int) (out []string) {
 // A verdict of many pages that breaks off at any of its writes, since the disk fails or the process ends, is the same when it was repeated: each page counts
 // once, and the feed tells of it once.
 func TestVerdictBreaksOff(t *testing.T) {
+	t.Parallel()
 	const pages = 320 // two writes, and one that forgets the delivery
 	crawls := []struct {
 		peer string

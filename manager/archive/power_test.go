@@ -121,6 +121,7 @@ func afterPower(rng *rand.Rand, a, b diskFolder) diskFolder {
 // page that was not synced is there or is not. What was acknowledged is there; the chunk is stored whole or not at all, and can be sent
 // again either way.
 func TestPowerFails(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -253,6 +253,7 @@ func crawlWeb(t *testing.T, a *Archive, w *web, cl *clock, id channel.ID, gen ch
 
 // TestGowarc has the files verified, and read, by gowarc of the Internet Archive.
 func TestGowarc(t *testing.T) {
+	t.Parallel()
 	a, _ := crawledWeb(t)
 	kinds := map[string]int{}
 	for _, name := range warcFiles(t, a) {
@@ -269,6 +270,7 @@ func TestGowarc(t *testing.T) {
 
 // TestGowarcReadsExports has exports verified and read by gowarc: of what this version wrote, and of what 0.1.0 wrote.
 func TestGowarcReadsExports(t *testing.T) {
+	t.Parallel()
 	a, _ := crawledWeb(t)
 	dir := t.TempDir()
 	unpackOld(t, filepath.Join(oldData, "closed.tar.gz"), dir)
@@ -341,6 +343,7 @@ func readWithGowarc(t *testing.T, name string, kinds map[string]int) {
 
 // TestWarcio has the files read, and their digests checked, by warcio; and asks it by which keys it looks for URLs.
 func TestWarcio(t *testing.T) {
+	t.Parallel()
 	npmFolder(t)
 	a, visits := crawledWeb(t)
 	urls := []string{
@@ -372,6 +375,7 @@ func TestWarcio(t *testing.T) {
 
 // TestWabacReplays has wabac load the index and replay every capture: content, status and type are those of the page as it was.
 func TestWabacReplays(t *testing.T) {
+	t.Parallel()
 	npmFolder(t)
 	closed, visits := crawledWeb(t)
 	if len(visits) < 300 {

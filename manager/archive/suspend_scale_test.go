@@ -176,6 +176,7 @@ func shownBy(t testing.TB, a *Archive, n int, mallory trust.Peer) (forged, other
 
 // A suspension and its pardon that are killed again and again come to the same as ones that are not.
 func TestSuspensionOutlivesKills(t *testing.T) {
+	t.Parallel()
 	if testing.Short() || runtime.GOOS == "windows" {
 		t.Skip("kills processes")
 	}
@@ -228,6 +229,7 @@ func TestSuspensionOutlivesKills(t *testing.T) {
 
 // A purge that is killed again and again takes all back that its deliverer brought, and the versions before return as current. SHOAL_PAGES makes it large.
 func TestPurgeOutlivesKills(t *testing.T) {
+	t.Parallel()
 	if testing.Short() || runtime.GOOS == "windows" {
 		t.Skip("kills processes")
 	}
@@ -294,6 +296,7 @@ func childOnce(t *testing.T, what, dir string, after time.Duration, kill bool) b
 
 // TestSuspendMany withdraws and gives back what one peer delivered of very many pages: SHOAL_PAGES of them.
 func TestSuspendMany(t *testing.T) {
+	t.Parallel()
 	n := many(t)
 	cfg := testConfig(t.TempDir())
 	cfg.AccountOf = nil
@@ -313,6 +316,7 @@ func TestSuspendMany(t *testing.T) {
 
 // TestPurgeMany does so with a purge.
 func TestPurgeMany(t *testing.T) {
+	t.Parallel()
 	n := many(t)
 	cfg := testConfig(t.TempDir())
 	cfg.AccountOf = nil

@@ -142,6 +142,7 @@ func TestSuspendWithoutRecords(t *testing.T) {
 
 // A suspension, and its pardon, that are cut off at any of their steps are gone on with after a restart.
 func TestSuspensionGoesOnAfterARestart(t *testing.T) {
+	t.Parallel()
 	for _, pardon := range []bool{false, true} {
 		want := "/ shows 2, verified; /a shows news, provisional; /b shows both, provisional; /c shows nothing, withdrawn"
 		if pardon {

@@ -155,6 +155,7 @@ func crawlSite(t *testing.T, a *Archive, cl *clock, addr, peer string, gen chann
 
 // Where nobody lies, telling peers of verified versions alone costs no fetches: each change is fetched whole once more, and that is all.
 func TestTellingLittleCostsNoFetches(t *testing.T) {
+	t.Parallel()
 	all, allWhole, allBytes := honestRounds(t, false)
 	few, fewWhole, fewBytes := honestRounds(t, true)
 	t.Logf("told of all: %d requests, %d with content, %d bytes; of what is verified: %d, %d, %d", all, allWhole, allBytes, few, fewWhole, fewBytes)

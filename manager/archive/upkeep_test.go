@@ -253,6 +253,7 @@ func TestPurge(t *testing.T) {
 
 // TestRepair damages files in several ways: verify names it, repair forgets what cannot be read, the next crawl fetches it again.
 func TestRepair(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	for name, damage := range map[string]func(path string) error{
 		"bytes in the middle": func(path string) error {

@@ -229,6 +229,7 @@ func (c *cutOff) Err() error {
 
 // A purge that is cut off at any of its steps is gone on with after a restart.
 func TestWithdrawGoesOnAfterARestart(t *testing.T) {
+	t.Parallel()
 	const found = 4 // times that it is asked until the deliverer is found and the purge noted
 	for cut := found; ; cut++ {
 		a, cl, cfg := strangers(t)
