@@ -62,7 +62,12 @@ func (m *Manager) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		m.round(ctx, m.cfg.Now())
+		now := m.cfg.Now()
+		if m.unbegun(now) {
+			stop(ErrSetBack)
+			break
+		}
+		m.round(ctx, now)
 	}
 	close(m.ended)
 	last, done := context.WithTimeout(context.Background(), saveTimeout) // for all together: a database that is away does not hold the end up for each part anew

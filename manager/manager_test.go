@@ -32,6 +32,7 @@ type bench struct {
 	db    *badgerdb.DB
 	a     *archive.Archive
 	stop  func()
+	over  chan error // what ended the manager
 }
 
 func open(t *testing.T, dir string, edit func(*manager.Config, *swarm), instead ...manager.Swarm) *bench {
@@ -71,11 +72,11 @@ func open(t *testing.T, dir string, edit func(*manager.Config, *swarm), instead 
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{dir: dir, keys: keys, swarm: s, m: m, d: d, db: db, a: a}
+	b := &bench{dir: dir, keys: keys, swarm: s, m: m, d: d, db: db, a: a, over: make(chan error, 1)}
 	var runs, stores sync.WaitGroup
 	start := make(chan struct{})
 	actx, stopArchive := context.WithCancel(t.Context())
-	runs.Go(func() { <-start; _ = m.Run(ctx) })
+	runs.Go(func() { <-start; b.over <- m.Run(ctx) })
 	stores.Go(func() { _ = a.Run(actx) })
 	var once sync.Once
 	b.stop = func() {

@@ -27,13 +27,14 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	if m.clock, err = readClock(ctx, st, m.cfg.Tick, now); err != nil {
 		return err
 	}
-	if m.clock.Epoch.Equal(now) { // the first start
-		b, err := now.MarshalBinary()
-		if err != nil {
+	first := m.clock.Epoch.Equal(now)
+	if !first && m.unbegun(now) {
+		m.log.Warn("the clock was ahead when this network was first started: it counts from now on", "ahead", m.clock.Epoch.Sub(now).Round(time.Second))
+		first = true
+	}
+	if first {
+		if err := m.countFrom(ctx, now); err != nil {
 			return err
-		}
-		if err := st.PutState(ctx, m.epoch, stateEpoch, b); err != nil {
-			return fmt.Errorf("write the scheduler's epoch: %w", err)
 		}
 	}
 	if b, err := st.State(ctx, stateDiscovered); err != nil {

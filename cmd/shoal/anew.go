@@ -16,12 +16,13 @@ import (
 )
 
 // A manager among several may be taken for gone, as when it was cut off from the database for some seconds. What it would still write is refused from then on,
-// so it begins anew, with a new tenancy and a new name in the archive's log, by itself.
+// so it begins anew, with a new tenancy and a new name in the archive's log, by itself. So does one whose clock was set back to before the network began.
 
 // anew is why a manager has begun anew.
 type anew struct {
-	at  time.Time
-	why string
+	at    time.Time
+	why   string
+	clock bool // the clock was set back
 }
 
 // anewTold is for how long operators are told of it.
@@ -32,8 +33,11 @@ func (a *anew) finding(now time.Time) (desk.Finding, bool) {
 	if a == nil || now.Sub(a.at) > anewTold {
 		return desk.Finding{}, false
 	}
-	return desk.Finding{Level: desk.Warning, What: fmt.Sprintf("At %s this manager had to begin anew, and did: %s.", a.at.UTC().Format("15:04:05 UTC"), a.why),
-		Mend: "Nothing is lost. If it happens again: see whether this machine is short of processor, memory or disk, or is cut off from the database at times."}, true
+	mend := "Nothing is lost. If it happens again: see whether this machine is short of processor, memory or disk, or is cut off from the database at times."
+	if a.clock {
+		mend = "Nothing is lost, and channels are crawled by the time that this machine tells now. See that it is right, and that the clock is set by the network (timedatectl)."
+	}
+	return desk.Finding{Level: desk.Warning, What: fmt.Sprintf("At %s this manager had to begin anew, and did: %s.", a.at.UTC().Format("15:04:05 UTC"), a.why), Mend: mend}, true
 }
 
 // anewPace is of starts that follow one another.
@@ -57,8 +61,8 @@ func keepRunning(ctx context.Context, cfg stationConfig, say func(string), run f
 			return err
 		}
 		switch why := plain.Error(err); {
-		case errors.Is(err, manager.ErrEnded), cfg.several && errors.Is(err, errReopen):
-			cfg.anew = &anew{time.Now(), why}
+		case errors.Is(err, manager.ErrEnded), errors.Is(err, manager.ErrSetBack), cfg.several && errors.Is(err, errReopen):
+			cfg.anew = &anew{time.Now(), why, errors.Is(err, manager.ErrSetBack)}
 			say(why + ". Starting anew.")
 			wait.Reset()
 		case (cfg.anew != nil || moved) && (errors.Is(err, postgres.ErrUnreachable) || errors.Is(err, bucket.ErrUnreachable)), moved && errors.Is(err, archive.ErrLocked):
