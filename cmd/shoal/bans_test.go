@@ -15,6 +15,7 @@ import (
 	"shoal/internal/lab/pglab"
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/s3lab"
+	"shoal/internal/lab/waiting"
 	"shoal/internal/member"
 	"shoal/internal/wire"
 	"shoal/manager"
@@ -55,11 +56,9 @@ func TestBanReachesAllManagers(t *testing.T) {
 	until := func(what string, holds func(*station) bool) {
 		t.Helper()
 		for _, st := range both {
-			for end := time.Now().Add(2 * time.Minute); !holds(st); time.Sleep(20 * time.Millisecond) {
-				if time.Now().After(end) {
-					t.Fatalf("never: %s: %s; it bans %v, has %d connections and %d claims", filepath.Base(st.cfg.data), what, st.members.list(), len(volunteers(st)), st.archive.Stats().Leases)
-				}
-			}
+			waiting.Until(t, filepath.Base(st.cfg.data)+": "+what, func() bool { return holds(st) }, func() string {
+				return fmt.Sprintf("it bans %v, has %d connections and %d claims", st.members.list(), len(volunteers(st)), st.archive.Stats().Leases)
+			})
 		}
 	}
 	until("both know whom each had banned alone, and no other", func(st *station) bool {

@@ -22,6 +22,7 @@ import (
 	"shoal/channel"
 	"shoal/cmd/shoal-sim/recrawlsim"
 	"shoal/internal/lab/pond"
+	"shoal/internal/lab/waiting"
 	"shoal/internal/ports"
 	"shoal/internal/sim"
 	"shoal/manager"
@@ -142,15 +143,12 @@ func TestChurnBriefly(t *testing.T) {
 	t.Parallel()
 	const updates, returns = 20, 4
 	c := startChurn(t, swarming{6, 54, 8, sim.Churn{Life: 8, LifeSpread: 1.6, Gap: 3, GapSpread: .6, Polite: 1. / 3}})
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	waiting.Until(t, fmt.Sprintf("%d updates, and a peer that comes back %d times", updates, returns), func() bool {
+		return c.st.manager.Overview().Updates >= updates && c.returns.Load() >= returns
+	}, func() string {
 		o := c.st.manager.Overview()
-		if o.Updates >= updates && c.returns.Load() >= returns {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d updates of %d tasks, %d times a peer came back: want %d and %d", o.Updates, o.Accepted, c.returns.Load(), updates, returns)
-		}
-	}
+		return fmt.Sprintf("%d updates of %d tasks, and a peer came back %d times", o.Updates, o.Accepted, c.returns.Load())
+	})
 	if s := c.server.Stats(); s.MaxInFlight > 1 {
 		t.Errorf("%d requests in flight at one host", s.MaxInFlight)
 	}

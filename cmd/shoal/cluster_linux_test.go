@@ -14,8 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"shoal/internal/lab/waiting"
 	"shoal/internal/pgserver"
 	"shoal/internal/ports"
 	"shoal/manager/api"
@@ -62,11 +62,7 @@ func TestUpCluster(t *testing.T) {
 	}()
 	until := func(what string, holds func() bool) {
 		t.Helper()
-		for stop := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(stop) {
-				t.Fatalf("never: %s\n%s", what, said.String())
-			}
-		}
+		waiting.Until(t, what, holds, said.String)
 	}
 	greeted := regexp.MustCompile(`manager 1  http\S+  process (\d+)`)
 	until("it greets", func() bool { return strings.Contains(said.String(), "end with") })

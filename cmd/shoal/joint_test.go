@@ -17,6 +17,7 @@ import (
 	"shoal/internal/lab/pglab"
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/s3lab"
+	"shoal/internal/lab/waiting"
 	"shoal/internal/ports"
 	"shoal/internal/version"
 	"shoal/manager/desk"
@@ -66,11 +67,7 @@ func TestOneDeskAtEachManager(t *testing.T) {
 	until := func(what string, holds func() bool) {
 		t.Helper()
 		refused = nil
-		for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("never: %s; %v", what, refused)
-			}
-		}
+		waiting.Until(t, what, holds, func() string { return fmt.Sprint(refused) })
 	}
 	ctx := t.Context()
 	if _, err := all[2].desk.AddChannels(ctx, pondChannels(web.world)); err != nil {

@@ -11,13 +11,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alecthomas/kong"
 
 	"shoal/internal/lab/jsonwords"
 	"shoal/internal/lab/pglab"
 	"shoal/internal/lab/s3lab"
+	"shoal/internal/lab/waiting"
 	"shoal/internal/plain"
 )
 
@@ -80,7 +80,7 @@ func spellEveryCommand(t *testing.T, places ...string) {
 	}()
 	of := filepath.Join(data, "up-pond")
 	var stored string // a page
-	for end := time.Now().Add(3 * time.Minute); stored == ""; time.Sleep(50 * time.Millisecond) {
+	waiting.Until(t, "a page is crawled", func() bool {
 		if shownUpdates.MatchString(said.String()) {
 			var c struct {
 				URL string `json:"url"`
@@ -89,10 +89,8 @@ func spellEveryCommand(t *testing.T, places ...string) {
 				stored = c.URL
 			}
 		}
-		if time.Now().After(end) {
-			t.Fatalf("nothing was crawled:\n%s", said.String())
-		}
-	}
+		return stored != ""
+	}, said.String)
 	done := map[string]bool{}
 	spelt := func(data, args string) {
 		t.Helper()
@@ -106,9 +104,13 @@ func spellEveryCommand(t *testing.T, places ...string) {
 			full = append(full, "--data", data)
 		}
 		code, out, said := call(t, full...)
-		for end := time.Now().Add(time.Minute); code != 0 && strings.Contains(said, "is being crawled already") && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-			code, out, said = call(t, full...)
-		}
+		waiting.Until(t, "its channel is not being crawled", func() bool {
+			if code != 0 && strings.Contains(said, "is being crawled already") {
+				code, out, said = call(t, full...)
+				return false
+			}
+			return true
+		}, func() string { return said })
 		if code != 0 {
 			t.Errorf("shoal %s --json: status %d: %s", args, code, said)
 		} else if wrong := jsonwords.Complaints(out, byName...); len(wrong) > 0 {

@@ -16,6 +16,7 @@ import (
 
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/standstill"
+	"shoal/internal/lab/waiting"
 	"shoal/internal/member"
 	"shoal/internal/ports"
 	"shoal/internal/wire"
@@ -209,14 +210,7 @@ func TestBanActsAtOnce(t *testing.T) {
 	}
 	w := &swimmers{n: 1, dir: filepath.Join(t.TempDir(), "peers"), pond: web.server, log: slog.New(slog.DiscardHandler)}
 	web.run("peer", func(ctx context.Context) error { return w.run(ctx, st.joinString()) })
-	until := func(what string, holds func() bool) {
-		t.Helper()
-		for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("never: %s", what)
-			}
-		}
-	}
+	until := func(what string, holds func() bool) { t.Helper(); waiting.Until(t, what, holds) }
 	until("the volunteer crawls, and some of it is stored", func() bool { s := st.archive.Stats(); return s.Chunks > 0 && s.Leases > 0 })
 
 	volunteers := func() []wire.Connected {

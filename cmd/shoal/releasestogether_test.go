@@ -12,6 +12,7 @@ import (
 	"shoal/internal/lab/pglab"
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/s3lab"
+	"shoal/internal/lab/waiting"
 	"shoal/internal/release"
 	"shoal/internal/release/carry"
 	"shoal/internal/release/signing"
@@ -30,14 +31,15 @@ func TestReleasesOfSeveralManagers(t *testing.T) {
 	all := openSeveral(t, web, dirs, func(_ int, cfg *stationConfig) { cfg.db, cfg.bucket = db.URL(), store.URL() })
 	until := func(what string, holds func() bool) {
 		t.Helper()
-		for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
+		waiting.Until(t, what, func() bool {
+			if holds() {
+				return true
+			}
 			for _, st := range all {
 				st.releases.wakeUp() // the test need not wait for their turns
 			}
-			if time.Now().After(end) {
-				t.Fatalf("never: %s", what)
-			}
-		}
+			return false
+		})
 	}
 	until("each knows the other", func() bool { return len(all[0].otherManagers()) == 1 && len(all[1].otherManagers()) == 1 })
 

@@ -16,6 +16,7 @@ import (
 	"shoal/internal/lab/pglab"
 	"shoal/internal/lab/pond"
 	"shoal/internal/lab/s3lab"
+	"shoal/internal/lab/waiting"
 	"shoal/internal/member"
 	"shoal/internal/ports"
 	"shoal/internal/wire"
@@ -97,14 +98,7 @@ func TestKeysOfSeveralManagers(t *testing.T) {
 		cfg.joining.Closed = true
 		return cfg
 	}
-	until := func(what string, holds func() bool) {
-		t.Helper()
-		for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("never: %s", what)
-			}
-		}
-	}
+	until := func(what string, holds func() bool) { t.Helper(); waiting.Until(t, what, holds) }
 	one, two := config("one"), config("two")
 	first, stop := keptRunning(t, web, one)
 	until("the first one runs", func() bool { return first.Load() != nil })

@@ -21,6 +21,7 @@ import (
 
 	"shoal/channel/badgerdb"
 	"shoal/internal/lab/standstill"
+	"shoal/internal/lab/waiting"
 )
 
 // buffer is what a command wrote.
@@ -230,11 +231,7 @@ func TestUpEnds(t *testing.T) {
 	go func() {
 		code <- run(ctx, []string{"up", "--peers", "2", "--hosts", "3", "--data", data, "--page", ""}, streams{&o, &e})
 	}()
-	for end := time.Now().Add(3 * time.Minute); !strings.Contains(e.String(), "end with"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never started: %s", e.String())
-		}
-	}
+	waiting.Until(t, "it starts", func() bool { return strings.Contains(e.String(), "end with") }, e.String)
 	w := standstill.Of(os.Getpid())
 	cancel()
 	for ended := false; !ended; {

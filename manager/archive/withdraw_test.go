@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/lab/waiting"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/pages"
 )
@@ -280,11 +281,14 @@ func TestPurgeOutlivesItsCaller(t *testing.T) {
 	defer func() { stop(); <-ended }()
 	wait := func(what string) {
 		t.Helper()
-		select {
-		case <-done:
-		case <-time.After(20 * time.Second):
-			t.Fatal("not done: " + what)
-		}
+		waiting.Until(t, what, func() bool {
+			select {
+			case <-done:
+				return true
+			default:
+				return false
+			}
+		})
 	}
 	if _, err := a.StartWithdraw(t.Context(), "dave"); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"shoal/internal/lab/waiting"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -144,12 +146,7 @@ func TestParallelRequestsAreSeen(t *testing.T) {
 			}
 		})
 	}
-	for end := time.Now().Add(10 * time.Second); s.Stats().MaxInFlight < 2; {
-		if time.Now().After(end) {
-			t.Fatal("two requests in flight were not seen")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	waiting.Until(t, "two requests in flight", func() bool { return s.Stats().MaxInFlight >= 2 })
 	cancel()
 	wg.Wait()
 	if st := s.Stats(); st.Violated != 1 || st.Violations[0].Kind != "parallel" {

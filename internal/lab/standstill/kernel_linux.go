@@ -27,8 +27,13 @@ func threads(pid int) map[string]time.Duration {
 }
 
 // disk returns how long some process of the machine has waited for a disk since the machine started; zero where the kernel does not tell.
-func disk() time.Duration {
-	b, err := os.ReadFile("/proc/pressure/io")
+func disk() time.Duration { return pressure("/proc/pressure/io") }
+
+// processors returns how long some thread of the machine has waited for a processor since the machine started; zero where the kernel does not tell.
+func processors() time.Duration { return pressure("/proc/pressure/cpu") }
+
+func pressure(file string) time.Duration {
+	b, err := os.ReadFile(file)
 	if err != nil {
 		return 0
 	}

@@ -1,6 +1,7 @@
 // Package standstill measures how long processes stood still by their own choice, such as in a timer or for a lock. A test that promises "within 5
 // seconds" would fail on a busy machine if it looked at a clock. So the time that a process computed, waited for a processor, or may have waited for
-// a disk does not count. The kernel counts these. The package is for tests.
+// a disk does not count. The kernel counts these. Of work that several programs share, such as a manager, its database and peers, the same is measured for the
+// machine as a whole. The package is for tests.
 package standstill
 
 import "time"
@@ -9,7 +10,9 @@ import "time"
 type Watch struct {
 	began   time.Time
 	pids    []int
-	stalled time.Duration // what the kernel has counted for the disk, when the watch began
+	stalled time.Duration // what the kernel had counted for the disk when the watch began
+	short   time.Duration // and for processors, where the watch is of the machine
+	machine bool
 	threads map[thread]counted
 }
 
@@ -32,6 +35,11 @@ func Of(pids ...int) *Watch {
 	return w
 }
 
+// OfMachine begins to watch the machine: while any thread on it waits for a processor, it does not stand still.
+func OfMachine() *Watch {
+	return &Watch{began: time.Now(), stalled: disk(), short: processors(), machine: true}
+}
+
 // Look reads the kernel's counters. Call it from time to time, since those of a thread are gone when it ends.
 func (w *Watch) Look() {
 	for _, pid := range w.pids {
@@ -46,6 +54,9 @@ func (w *Watch) Look() {
 func (w *Watch) For() time.Duration {
 	w.Look()
 	d := time.Since(w.began) - (disk() - w.stalled)
+	if w.machine {
+		d -= processors() - w.short
+	}
 	for _, c := range w.threads {
 		d -= c.last - c.first
 	}

@@ -37,3 +37,23 @@ func TestStandstill(t *testing.T) {
 		t.Errorf("%d threads of sleep are seen", len(w.threads))
 	}
 }
+
+// TestMachineThatIsShortOfProcessors has more processes compute than there are processors: meanwhile the machine does not stand still.
+func TestMachineThatIsShortOfProcessors(t *testing.T) {
+	if processors() == 0 {
+		t.Skip("this kernel does not tell how long threads wait for a processor")
+	}
+	const span = time.Second
+	for range 2 * runtime.NumCPU() {
+		busy := exec.Command("sh", "-c", "while :; do :; done")
+		if err := busy.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { busy.Process.Kill(); busy.Wait() })
+	}
+	w := OfMachine()
+	time.Sleep(span)
+	if d, took := w.For(), time.Since(w.began); d > took/2 {
+		t.Errorf("processors were short for %v, and the machine stood still for %v of it", took, d)
+	}
+}

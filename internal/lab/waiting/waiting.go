@@ -1,4 +1,4 @@
-// Package waiting runs tests that mostly wait.
+// Package waiting runs tests that mostly wait, and waits in tests.
 package waiting
 
 import (
