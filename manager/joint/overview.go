@@ -132,7 +132,7 @@ const (
 )
 
 // Overview implements desk.Running. Counters and rates are this manager's own, to which the desk adds what the others tell of theirs; what only some manager
-// sees is put together here: errors, groups, notices, members to look at, plots. Of a manager that has gone, or does not answer, errors and
+// sees is put together here: errors, groups, notices, members to look at, what holds channels back, plots. Of a manager that has gone, or does not answer, errors and
 // members to look at are as it told or wrote them last.
 func (r *Running) Overview() manager.Overview {
 	o := r.cfg.Own.Overview()
@@ -189,6 +189,11 @@ func add(o, x *manager.Overview, machine string) {
 	if x.Since.Before(o.Since) && !x.Since.IsZero() {
 		o.Since = x.Since
 	}
+	// The peers are the same to all managers; each knows its own tasks.
+	busy := max(o.Threads-o.Idle, 0) + max(x.Threads-x.Idle, 0)
+	o.Threads = max(o.Threads, x.Threads)
+	o.Idle = max(o.Threads-busy, 0)
+	o.Holds.Add(x.Holds)
 	o.Suspects = suspects(o.Suspects, x.Suspects)
 	o.AllSuspects = max(len(o.Suspects), o.AllSuspects, x.AllSuspects)
 	o.Trust.Blind = blind(o.Trust.Blind, x.Trust.Blind, machine)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"shoal/channel"
 	"shoal/manager"
 	"shoal/manager/conduct"
 	"shoal/manager/desk"
@@ -17,6 +19,8 @@ type telling struct {
 	desk.Running
 	o manager.Overview
 }
+
+func (m *telling) Epoch() channel.Epoch { return 1 }
 
 func (m *telling) Overview() manager.Overview { return m.o }
 
@@ -73,5 +77,42 @@ func TestGoneManagersAreNotForgotten(t *testing.T) {
 	}
 	if len(own.o.Errors) != 1 || own.o.Errors["timeout"] != 1 || own.o.Suspects[0].Counts[conduct.Gone] != 1 {
 		t.Errorf("this manager's own counts were changed: %+v", own.o)
+	}
+}
+
+// TestWhatHoldsAllManagersBack says what holds the crawl back of all managers that share a network: at each the same.
+func TestWhatHoldsAllManagersBack(t *testing.T) {
+	held := func(blocking []string, idle int, h manager.Holds) *telling {
+		h.MinInterval = time.Minute
+		return &telling{o: manager.Overview{Channels: 50, Threads: 48, Idle: idle, Holds: h, Blocking: blocking}}
+	}
+	free := manager.Holds{Stale: 5, Under: 2, Free: 3}
+	for _, c := range []struct {
+		name       string
+		a, b       *telling
+		kind, want string
+	}{
+		{"threads of both", held(nil, 28, free), held(nil, 30, manager.Holds{Stale: 24, Under: 4, Soon: 20}), "interval", "10 of 48 threads are idle: of 23 channels missing or probably stale and not being crawled, 20 wait for the minimum interval between two crawls, 1 m"},
+		{"an archive alone", held(nil, 28, free), &telling{o: manager.Overview{Threads: 48, Idle: 48}}, "placing", "28 of 48 threads are idle: of 3 channels"},
+		{"all work", held(nil, 24, free), held(nil, 24, free), "capacity", "All 48 threads work, and 6 channels wait for one"},
+		{"more at some peers than they have threads", held(nil, 4, free), held(nil, 20, free), "capacity", "All 48 threads work"},
+		{"one hands nothing out", held(nil, 28, free), held([]string{"disk full"}, 48, manager.Holds{Stale: 9, Halted: 9}), "notice", "9 are with a manager that hands nothing out"},
+		{"none hands anything out", held([]string{"disk full"}, 48, manager.Holds{Stale: 3, Halted: 3}), held([]string{"disk full"}, 48, manager.Holds{Stale: 9, Halted: 9}), "", ""},
+	} {
+		for _, at := range []struct{ own, other *telling }{{c.a, c.b}, {c.b, c.a}} {
+			other := New(Config{Own: at.other, Me: "other"})
+			r := New(Config{Own: at.own, Me: "own", Others: func() []Other { return []Other{{Peer: "other"}} },
+				Ask: func(ctx context.Context, _ string, req []byte) ([]byte, error) { return other.Answer(ctx, req) }})
+			r.look(t.Context())
+			d, err := desk.Open(t.Context(), desk.Config{Store: struct{ manager.Store }{}, Running: r, Managers: func() ([]desk.Manager, desk.Figures) {
+				return []desk.Manager{{Here: true}, {Figures: desk.FiguresOf(at.other.o)}}, desk.Figures{}
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o := d.Overview(); o.Held != c.kind || !strings.Contains(o.HeldBack, c.want) || c.want == "" && o.HeldBack != "" {
+				t.Errorf("%s: %s: %q, want %s with %q", c.name, o.Held, o.HeldBack, c.kind, c.want)
+			}
+		}
 	}
 }
