@@ -117,8 +117,9 @@ func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
 	if !ok {
 		s, ok = le.table.Find(e.Channel)
 	}
-	if !ok {
-		return // removed meanwhile
+	if !ok { // removed meanwhile, or of another manager
+		le.errands.heardElsewhere(now, e.Channel, e.Event, e.Peer)
+		return
 	}
 	le.holder(&e)
 	if ch := le.keep.pending.read[s]; ch != nil && leaves(&e.Event) {
