@@ -57,7 +57,7 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 	}
 	now := le.cfg.Now()
 	effects := newEffects(le.keep.cursor, next, now)
-	if err := le.readFor(ctx, entries, effects); err != nil {
+	if err := errors.Join(le.readFor(ctx, entries, effects), le.readHolders(ctx, entries, effects)); err != nil {
 		return false, err
 	}
 	le.keep.pending = effects
