@@ -38,15 +38,15 @@ func adoptSites(au *auditor, s trust.Shard, all [][]byte, mine func(channel.ID) 
 // inheritSites takes in what other managers know of the trouble that channels had which this one has now: which are on watch, and who lost there.
 func (au heir) inheritSites(ctx context.Context, _ channel.Taken) error {
 	mine := func(id channel.ID) bool { _, is := au.table.Find(id); return is }
+	all, err := othersOf(ctx, au.tenancy.Shared, trust.SiteShards())
+	if err != nil {
+		return fmt.Errorf("read which channels are on watch: %w", err)
+	}
 	for _, s := range trust.SiteShards() {
-		all, err := au.tenancy.Shared.Others(ctx, s.Name())
-		if err != nil {
-			return fmt.Errorf("read which channels are on watch: %w", err)
-		}
-		if len(all) == 0 {
+		if len(all[s.Name()]) == 0 {
 			continue
 		}
-		if err := au.onLoop(ctx, func(time.Time) { adoptSites(au.auditor, s, all, mine) }); err != nil {
+		if err := au.onLoop(ctx, func(time.Time) { adoptSites(au.auditor, s, all[s.Name()], mine) }); err != nil {
 			return err
 		}
 	}
@@ -255,16 +255,16 @@ func succeed(ctx context.Context, au *auditor) error {
 // inherit takes in what other managers know of peers and of hosts' pages, when this one takes hosts of theirs. What a manager knew that has gone is kept so; of
 // those that are here, the worse of what both know of a peer counts.
 func (au *auditor) inherit(ctx context.Context) error {
+	shards, err := othersOf(ctx, au.tenancy.Shared, trust.PeerShards())
+	if err != nil {
+		return fmt.Errorf("read what other managers know of peers: %w", err)
+	}
 	for _, s := range trust.PeerShards() {
-		all, err := au.tenancy.Shared.Others(ctx, s.Name())
-		if err != nil {
-			return fmt.Errorf("read what other managers know of peers: %w", err)
-		}
-		if len(all) == 0 {
+		if len(shards[s.Name()]) == 0 {
 			continue
 		}
 		if err := au.onLoop(ctx, func(time.Time) {
-			adopt(au, s, all)
+			adopt(au, s, shards[s.Name()])
 			au.forget(au.trust)
 			au.ruled()
 		}); err != nil {
@@ -284,4 +284,13 @@ func (au *auditor) inherit(ctx context.Context) error {
 	}
 	au.clerk(0, "contested pages are not ruled on", au.reopen)
 	return nil
+}
+
+// othersOf is what other managers keep of some shards, by their names: read at once, since partitions that move wait for it.
+func othersOf(ctx context.Context, from Shared, shards []trust.Shard) (map[string][][]byte, error) {
+	names := make([]string, len(shards))
+	for i, s := range shards {
+		names[i] = s.Name()
+	}
+	return from.OthersOf(ctx, names)
 }

@@ -36,6 +36,8 @@ type Shared interface {
 	LastID(ctx context.Context) (channel.ID, error)
 	// Others are what other managers, also those that have gone, keep of a state of which each has one for itself, the latest first.
 	Others(ctx context.Context, name string) ([][]byte, error)
+	// OthersOf is Others of some states at once, by their names.
+	OthersOf(ctx context.Context, names []string) (map[string][][]byte, error)
 	// Left are those of this manager's earlier start and of others that ended within an hour of the one that ended last.
 	Left(ctx context.Context, name string) ([][]byte, error)
 	// Change makes of a state that all managers share the next one, without another manager's change between.
