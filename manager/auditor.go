@@ -48,6 +48,7 @@ type auditor struct {
 	enforced, strict bool
 	savedAt          time.Time
 	keptErrands      []byte        // as they were written last
+	earlier          []keptErrand  // of this manager's earlier start, which who takes their hosts goes on with
 	worked           time.Time     // when the days of peers' work were last counted
 	taught           bool          // something was learnt of hosts since
 	unsaved          []trust.Shard // that could not be written

@@ -107,13 +107,20 @@ func (v *visits) add(now time.Time, t *dispute) bool {
 	return true
 }
 
+// addOnce is add of an audit, unless it waits here already.
+func (v *visits) addOnce(now time.Time, t *dispute) {
+	if !slices.ContainsFunc(v.waits, func(w *dispute) bool { return w.number == 0 && w.c == t.c }) {
+		v.add(now, t)
+	}
+}
+
 // visit begins the next look whose host is free. That the host must be left alone as long as the look may take is written before it begins, so that a manager
 // that ends meanwhile leaves no peer in its way. Called on the loop before tasks are handed out, which would else take every host first.
 func (au *auditor) visit(now time.Time) {
 	for k := 0; k < len(au.visits.waits) && au.visits.now == nil; {
 		t := au.visits.waits[k]
 		key := channel.KeyOf(t.origin)
-		if !au.tenancy.mine(key) { // another manager's by now: it opens the case again
+		if !au.tenancy.mine(key) { // another manager's by now: it opens the case again, or has read of the audit
 			au.visits.waits = slices.Delete(au.visits.waits, k, k+1)
 			delete(au.courts, t.number)
 			continue

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/manager/archive"
 	"shoal/manager/trust"
 )
@@ -37,54 +38,85 @@ func adoptSites(au *auditor, s trust.Shard, all [][]byte, mine func(channel.ID) 
 // inheritSites takes in what other managers know of the trouble that channels had which this one has now: which are on watch, and who lost there.
 func (au heir) inheritSites(ctx context.Context, _ channel.Taken) error {
 	mine := func(id channel.ID) bool { _, is := au.table.Find(id); return is }
+	all, err := othersOf(ctx, au.tenancy.Shared, trust.SiteShards())
+	if err != nil {
+		return fmt.Errorf("read which channels are on watch: %w", err)
+	}
 	for _, s := range trust.SiteShards() {
-		all, err := au.tenancy.Shared.Others(ctx, s.Name())
-		if err != nil {
-			return fmt.Errorf("read which channels are on watch: %w", err)
-		}
-		if len(all) == 0 {
+		if len(all[s.Name()]) == 0 {
 			continue
 		}
-		if err := au.onLoop(ctx, func(time.Time) { adoptSites(au.auditor, s, all, mine) }); err != nil {
+		if err := au.onLoop(ctx, func(time.Time) { adoptSites(au.auditor, s, all[s.Name()], mine) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeErrands goes on with audits that waited at managers which have gone, of hosts that this one has now. Those that were out are lost: their hosts are left alone.
-func (au heir) takeErrands(now time.Time, b []byte, parts []uint8) {
+// takeErrands goes on with audits of another manager, of hosts that this one has now. Those that are out at a manager which is here are left to it. Of one that has
+// gone they are asked for again when their hosts are free, where nothing comes of them before.
+func (au heir) takeErrands(now time.Time, b []byte, parts []uint8, gone bool) {
 	var kept []keptErrand
 	if err := json.Unmarshal(b, &kept); err != nil {
 		au.log.Warn("audits that waited at another manager cannot be read, and are lost", "err", err)
 		return
 	}
+	au.takeKept(now, kept, parts, gone)
+}
+
+func (au heir) takeKept(now time.Time, kept []keptErrand, parts []uint8, gone bool) {
 	for i := range kept {
 		k := &kept[i]
-		if k.Place > 0 || k.Arbiter || len(k.Pages) == 0 || now.After(k.Until) || len(au.errands.waits) >= errandWaiting || !slices.Contains(parts, channel.KeyOf(k.Host).Part()) {
+		until := k.end(au.cfg.Terms.Term, au.trust.Config().WithinAudit)
+		if len(k.Pages) == 0 || now.After(until) || k.out() && !gone || len(au.errands.waits) >= errandWaiting || !slices.Contains(parts, channel.KeyOf(k.Host).Part()) || au.errands.has(&k.Pages[0].Case) {
 			continue
 		}
-		au.errands.waits = append(au.errands.waits, k.errand())
+		e := k.errand()
+		if k.Arbiter && au.cfg.Arbiter != nil {
+			au.visits.addOnce(now, &dispute{wanted: e.pages[0], origin: e.host})
+			continue
+		}
+		if k.Arbiter { // this manager has none: a peer looks, if there is one that may
+			e.apart = []trust.Peer{e.pages[0].c.Accused}
+		}
+		if e.until = until; k.out() {
+			if issue, err := lease.ParseIssue(k.Issue); err == nil {
+				e.was, e.wasGen = k.ID, issue.Gen
+			}
+			e.retry = k.Until.Add(2 * au.cfg.Terms.Term) // its host is left alone until then
+		}
+		au.errands.waits = append(au.errands.waits, e)
 	}
+}
+
+// takeAudits goes on with the audits that other managers had given up with the hosts that this one takes: those that waited, and of managers that have gone, and this
+// one's earlier start, all.
+func (au heir) takeAudits(ctx context.Context, taken channel.Taken, gone bool) error {
+	all, err := au.tenancy.Shared.Others(ctx, stateErrands)
+	var left [][]byte
+	if err == nil && gone {
+		left, err = au.tenancy.Shared.Left(ctx, stateErrands)
+	}
+	if err != nil {
+		return fmt.Errorf("read which audits waited, or were out: %w", err)
+	}
+	return au.onLoop(ctx, func(now time.Time) {
+		au.takeKept(now, au.earlier, taken.Parts, true)
+		for _, b := range left {
+			au.takeErrands(now, b, taken.Parts, true)
+		}
+		for _, b := range all {
+			au.takeErrands(now, b, taken.Parts, false)
+		}
+	})
 }
 
 // mostLeft bounds the entries of the feed that are read once more after a manager has gone.
 const mostLeft = 100_000
 
 // judgeLeft reads once more what the feed told of deliveries that managers which have gone had taken in and not judged, as far as their channels are this one's now.
-// What they had judged already is as it is. It goes on with the audits that waited there.
+// What they had judged already is as it is.
 func (au heir) judgeLeft(ctx context.Context, taken channel.Taken) error {
-	waited, err := au.tenancy.Shared.Left(ctx, stateErrands)
-	if err != nil {
-		return fmt.Errorf("read which audits waited: %w", err)
-	}
-	if err := au.onLoop(ctx, func(now time.Time) {
-		for _, b := range waited {
-			au.takeErrands(now, b, taken.Parts)
-		}
-	}); err != nil {
-		return err
-	}
 	judged, err := au.tenancy.Shared.Left(ctx, stateTrustAt)
 	if err != nil {
 		return fmt.Errorf("read up to where the feed was judged: %w", err)
@@ -223,16 +255,16 @@ func succeed(ctx context.Context, au *auditor) error {
 // inherit takes in what other managers know of peers and of hosts' pages, when this one takes hosts of theirs. What a manager knew that has gone is kept so; of
 // those that are here, the worse of what both know of a peer counts.
 func (au *auditor) inherit(ctx context.Context) error {
+	shards, err := othersOf(ctx, au.tenancy.Shared, trust.PeerShards())
+	if err != nil {
+		return fmt.Errorf("read what other managers know of peers: %w", err)
+	}
 	for _, s := range trust.PeerShards() {
-		all, err := au.tenancy.Shared.Others(ctx, s.Name())
-		if err != nil {
-			return fmt.Errorf("read what other managers know of peers: %w", err)
-		}
-		if len(all) == 0 {
+		if len(shards[s.Name()]) == 0 {
 			continue
 		}
 		if err := au.onLoop(ctx, func(time.Time) {
-			adopt(au, s, all)
+			adopt(au, s, shards[s.Name()])
 			au.forget(au.trust)
 			au.ruled()
 		}); err != nil {
@@ -252,4 +284,13 @@ func (au *auditor) inherit(ctx context.Context) error {
 	}
 	au.clerk(0, "contested pages are not ruled on", au.reopen)
 	return nil
+}
+
+// othersOf is what other managers keep of some shards, by their names: read at once, since partitions that move wait for it.
+func othersOf(ctx context.Context, from Shared, shards []trust.Shard) (map[string][][]byte, error) {
+	names := make([]string, len(shards))
+	for i, s := range shards {
+		names[i] = s.Name()
+	}
+	return from.OthersOf(ctx, names)
 }

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -23,6 +24,9 @@ type errand struct {
 	retry   time.Time    // before which it is not offered again
 	refused int          // how often no peer took it
 	above   channel.Gen  // the generations of its channel that the archive knows
+	// Under which another manager had it out that has gone; 0: none had. What comes of it there answers it.
+	was    channel.ID
+	wasGen channel.Gen
 }
 
 // errands hands them out. Each takes a place of a small pool while it is out. A place has a slot and a channel id of its own, above those of
@@ -191,6 +195,17 @@ func (er *errands) begin(now time.Time, i int, e *errand) bool {
 	return true
 }
 
+// drop forgets those of hosts that another manager has now, which has read of them. What is out goes on: what comes of it is heard here.
+func (er *errands) drop(given func(*errand) bool) {
+	er.waits = slices.DeleteFunc(er.waits, given)
+	for i := range er.places {
+		if p, s := &er.places[i], errandSlot+recrawl.Slot(i); p.errand != nil && !er.machine.IsOut(s) && given(p.errand) {
+			er.machine.Forget(s)
+			p.errand = nil
+		}
+	}
+}
+
 func (er *errands) late(now time.Time, e *errand) {
 	er.counts.Late += int64(len(e.pages))
 	er.gaveUp(now, e)
@@ -219,6 +234,34 @@ func (er *errands) heard(now time.Time, s recrawl.Slot, e lease.Event, peer stri
 	p.errand = nil
 	er.counts.Answered += int64(len(done.pages))
 	er.answers(now, done, er.idOf(s), e.Gen, peer)
+}
+
+// heardElsewhere takes in that the archive has told of a task by which a manager that has gone had an errand out which waits here.
+func (er *errands) heardElsewhere(now time.Time, id channel.ID, e lease.Event, peer string) {
+	if id < errandID || e.Kind != lease.Reported {
+		return
+	}
+	i := slices.IndexFunc(er.waits, func(w *errand) bool { return w.was == id && w.wasGen == e.Gen })
+	if i < 0 {
+		return
+	}
+	done := er.waits[i]
+	er.waits = slices.Delete(er.waits, i, i+1)
+	er.counts.Answered += int64(len(done.pages))
+	er.answers(now, done, id, e.Gen, peer)
+}
+
+// has reports whether an errand waits here or is out that looks at a page for the same reason.
+func (er *errands) has(c *trust.Case) bool {
+	same := func(e *errand) bool {
+		return e != nil && e.dispute == nil && slices.ContainsFunc(e.pages, func(w wanted) bool { return w.c == *c })
+	}
+	for i := range er.places {
+		if same(er.places[i].errand) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(er.waits, same)
 }
 
 // waiting is how many pages wait to be looked at.

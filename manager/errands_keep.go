@@ -29,6 +29,9 @@ type keptErrand struct {
 	// One that is out has a place, and its issue there.
 	Place int    `json:"place,omitempty"` // plus 1
 	Issue []byte `json:"issue,omitempty"`
+	// As which channel it is out, for a manager that goes on with it; Idle says that it has a place and was not handed out yet. Neither is known of versions before 0.2.0.
+	ID   channel.ID `json:"id,omitempty"`
+	Idle bool       `json:"idle,omitempty"`
 	// Arbiter says that it is the arbiter's to make.
 	Arbiter bool `json:"arbiter,omitempty"`
 }
@@ -40,6 +43,17 @@ type keptWanted struct {
 	Fetched time.Time  `json:"fetched"`
 	Dated   bool       `json:"dated,omitempty"`
 	Rate    float64    `json:"rate,omitempty"`
+}
+
+// out reports whether a peer may be at it.
+func (k *keptErrand) out() bool { return k.Place > 0 && !k.Idle }
+
+// end is when it is of no use any more to a manager that goes on with it. Its host is left alone until a task by which it was out must have ended.
+func (k *keptErrand) end(term, within time.Duration) time.Time {
+	if k.out() {
+		return k.Until.Add(2*term + within)
+	}
+	return k.Until
 }
 
 func (k *keptErrand) errand() *errand {
@@ -58,6 +72,11 @@ func (au *auditor) errandsState() ([]byte, error) {
 			return
 		}
 		k := keptErrand{Host: e.host, Apart: e.apart, Until: e.until, Place: place, Issue: issue}
+		if s := errandSlot + recrawl.Slot(place-1); place > 0 && au.machine.IsOut(s) {
+			k.ID = au.errands.idOf(s)
+		} else {
+			k.Idle = place > 0
+		}
 		for _, w := range e.pages {
 			k.Pages = append(k.Pages, keptWanted{w.url, w.hash, w.c, w.fetched, w.dated, w.rate})
 		}
@@ -80,11 +99,17 @@ func (au *auditor) errandsState() ([]byte, error) {
 			}
 		}
 	}
+	for _, k := range au.earlier {
+		if len(kept) < maxKeptErrands && au.cfg.Now().Before(k.Until) {
+			kept = append(kept, k)
+		}
+	}
 	return json.Marshal(kept)
 }
 
 // restoreErrands goes on with the audits that waited or were out when the manager before this one ended. One of several does not, as their hosts may be another
-// manager's by now: it leaves the hosts alone at which they are, and who takes the hosts goes on with those that wait (takeErrands).
+// manager's by now: it leaves the hosts alone at which they are, and who takes the hosts goes on with them (takeErrands). It finds them though this manager writes
+// its own meanwhile.
 func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
 	b, err := au.cfg.Store.State(ctx, stateErrands)
 	if err != nil {
@@ -103,7 +128,7 @@ func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
 			continue
 		}
 		if au.tenancy != nil {
-			if k.Place > 0 {
+			if au.earlier = append(au.earlier, k); k.out() {
 				au.machine.Leave(channel.KeyOf(k.Host), au.soonest(now, now.Add(2*au.cfg.Terms.Term)))
 			}
 			continue

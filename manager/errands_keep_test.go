@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"shoal/manager/dispatch"
 	"shoal/manager/trust"
 )
 
@@ -29,6 +30,37 @@ func TestChecksWithoutAnArbiter(t *testing.T) {
 		}
 		if looks, checks := len(au.visits.waits), len(au.errands.waits); off && (looks != 0 || checks != 1 || !slices.Equal(au.errands.waits[0].apart, []trust.Peer{7})) || !off && (looks != 1 || checks != 0) {
 			t.Errorf("off %v: %d looks of the arbiter, %d checks", off, looks, checks)
+		}
+	}
+}
+
+// TestAuditsOutliveAQuickRestart has one of several managers start anew before another one has taken its hosts: who takes them finds the audits that waited or were out
+// in what this one writes now, until they are of no use.
+func TestAuditsOutliveAQuickRestart(t *testing.T) {
+	now := time.Now()
+	of := func(page string, until time.Duration, place int) keptErrand {
+		return keptErrand{Host: "https://a.example", Until: now.Add(until), Place: place, Pages: []keptWanted{{URL: "https://a.example/" + page}}}
+	}
+	state, err := json.Marshal([]keptErrand{of("waits", time.Minute, 0), of("is out", time.Minute, 1), of("is late", -time.Minute, 0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	au, _, d := judging(t)
+	d.states[stateErrands] = state
+	au.machine = dispatch.New(now, dispatch.Config{}, nil, nil, nil)
+	au.tenancy = &tenancy{core: au.core}
+	if err := au.restoreErrands(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	for after, want := range map[time.Duration]int{time.Second: 2, time.Hour: 0} {
+		au.cfg.Now = func() time.Time { return now.Add(after) }
+		b, err := au.errandsState()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept []keptErrand
+		if err := json.Unmarshal(b, &kept); err != nil || len(kept) != want || want > 0 && (kept[0].Place != 0 || kept[1].Place != 1) {
+			t.Errorf("after %v: %+v, %v; want %d", after, kept, err, want)
 		}
 	}
 }

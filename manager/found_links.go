@@ -2,8 +2,11 @@ package manager
 
 import (
 	"context"
+	"fmt"
 
 	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/manager/archive"
 	"shoal/recrawl"
 )
 
@@ -12,8 +15,6 @@ func (le *learner) discover(from recrawl.Slot, urls []string) {
 	if le.cfg.Discover == DiscoverOff {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
-	defer cancel()
 	for _, u := range urls {
 		origin, err := (&channel.Found{URL: u}).Origin()
 		if err != nil { // the database refuses it, with all that is written beside it
@@ -27,12 +28,50 @@ func (le *learner) discover(from recrawl.Slot, urls []string) {
 			continue
 		}
 		if more { // the one whose directory it lies in, if any
-			if id, err = le.cfg.Store.Lookup(ctx, u); err != nil {
+			if id = le.keep.pending.holders[u]; id == 0 {
 				continue
 			}
 		}
 		le.linkTo(id, u)
 	}
+}
+
+// readHolders reads which channels hold the inter-site URLs of a stretch of the feed, where their hosts have several: at once, since the loop waits for it.
+func (le *learner) readHolders(ctx context.Context, entries []archive.Entry, into *effects) error {
+	if le.cfg.Discover == DiscoverOff {
+		return nil
+	}
+	into.holders = map[string]channel.ID{}
+	var urls []string
+	for i := range entries {
+		if entries[i].Event.Kind != lease.Reported || entries[i].Report == nil {
+			continue
+		}
+		for _, u := range entries[i].Report.Inter {
+			origin, err := (&channel.Found{URL: u}).Origin()
+			if err != nil {
+				continue
+			}
+			if _, more := le.table.First(channel.KeyOf(origin)); !more {
+				continue
+			}
+			if _, twice := into.holders[u]; !twice && len(urls) < maxHeld {
+				into.holders[u] = 0
+				urls = append(urls, u)
+			}
+		}
+	}
+	if len(urls) == 0 {
+		return nil
+	}
+	ids, err := le.cfg.Store.Holders(ctx, urls)
+	if err != nil {
+		return fmt.Errorf("read which channels hold %d URLs that were found: %w", len(urls), err)
+	}
+	for i, id := range ids {
+		into.holders[urls[i]] = id
+	}
+	return nil
 }
 
 // reaches reports whether peers can fetch from an origin.
@@ -62,4 +101,5 @@ func (le *learner) linked(id channel.ID, n int) {
 const (
 	maxFound  = 4096   // URLs of unknown hosts
 	maxLinked = 20_000 // channels to which links were found
+	maxHeld   = 32_768 // URLs to hosts with several channels
 )

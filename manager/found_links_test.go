@@ -3,11 +3,15 @@ package manager
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/manager/archive"
 	"shoal/manager/dispatch"
+	"shoal/recrawl"
 )
 
 // slate is a database that notes what is applied, and refuses what every database does.
@@ -56,6 +60,63 @@ func TestLinksToManyChannels(t *testing.T) {
 		if told[id+1] != 1 {
 			t.Fatalf("channel %d is told of %d links", id+1, told[id+1])
 		}
+	}
+}
+
+// holding is a database with two channels of a host, which counts how often it is asked.
+type holding struct {
+	slate
+	asked  int
+	broken bool
+}
+
+func (h *holding) Holders(_ context.Context, urls []string) ([]channel.ID, error) {
+	h.asked++
+	if h.broken {
+		return nil, context.DeadlineExceeded
+	}
+	ids := make([]channel.ID, len(urls))
+	for i, u := range urls {
+		if strings.HasPrefix(u, "https://a.example/news/") {
+			ids[i] = 2
+		}
+	}
+	return ids, nil
+}
+
+// TestLinksAreLookedUpAtOnce: which channels hold the links of a stretch of the feed is one question to the database, whatever their number. While it is not
+// answered nothing is taken in.
+func TestLinksAreLookedUpAtOnce(t *testing.T) {
+	db := &holding{}
+	c := &core{cfg: Config{Store: db, Discover: DiscoverListed}, table: dispatch.NewTable(), machine: dispatch.New(time.Unix(1e9, 0), dispatch.Config{}, nil, nil, nil)}
+	strategy, err := recrawl.New("fixed", recrawl.Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.sched = recrawl.NewScheduler(1, strategy, recrawl.DefaultOptions())
+	for i, host := range []string{"https://a.example", "https://a.example", "https://b.example"} {
+		c.table.Put(c.sched.Add(recrawl.Facts{}), channel.ID(i+1), channel.KeyOf(host))
+	}
+	le := &learner{core: c, keep: newKeeper(c)}
+	var entries []archive.Entry
+	for i := range 100 {
+		entries = append(entries, archive.Entry{Event: lease.Event{Kind: lease.Reported}, Report: &channel.Report{Inter: []string{
+			fmt.Sprintf("https://a.example/news/%d", i), "https://a.example/other", "https://b.example/", "https://c.example/", "x"}}})
+	}
+	e := newEffects("a", "b", time.Unix(1e9, 0))
+	if db.broken = true; le.readHolders(t.Context(), entries, e) == nil {
+		t.Error("links are taken in though nothing is known of them")
+	}
+	db.broken, db.asked = false, 0
+	if err := le.readHolders(t.Context(), entries, e); err != nil || db.asked != 1 {
+		t.Fatalf("the database was asked %d times, %v", db.asked, err)
+	}
+	le.keep.pending = e
+	for i := range entries {
+		le.discover(2, entries[i].Report.Inter)
+	}
+	if db.asked != 1 || len(e.inter[1]) != 0 || len(e.inter[2]) != 100 || len(e.inter[3]) != 100 || len(e.found) != 100 {
+		t.Errorf("asked %d times; links to channels 1, 2, 3: %d, %d, %d; to no channel: %d", db.asked, len(e.inter[1]), len(e.inter[2]), len(e.inter[3]), len(e.found))
 	}
 }
 

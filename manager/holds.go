@@ -21,6 +21,7 @@ type Holds struct {
 	Strict int // wait for the interval that their strategy keeps to
 	Ending int // would not be crawled before the manager ends, as it was told to
 	Free   int // wait for a thread
+	Halted int // are with a manager that hands nothing out, of which its notices tell
 
 	Early int // are probably fresh, and neither minimum interval nor cap allow a crawl yet: none of Stale
 
@@ -76,9 +77,30 @@ func (h *Holds) limited(l recrawl.Limits, tick time.Duration) {
 	h.MinInterval, h.Cap = time.Duration(l.Least)*tick, l.Cap
 }
 
+// numbers are all numbers of channels.
+func (h *Holds) numbers() []*int {
+	return []*int{&h.Stale, &h.Under, &h.Soon, &h.Capped, &h.Denied, &h.Polite, &h.Block, &h.Failed, &h.Strict, &h.Ending, &h.Free, &h.Halted, &h.Early}
+}
+
 // scale makes the numbers of a sample those of all channels, of which one in so many was looked at.
 func (h *Holds) scale(step int) {
-	for _, n := range []*int{&h.Stale, &h.Under, &h.Soon, &h.Capped, &h.Denied, &h.Polite, &h.Block, &h.Failed, &h.Strict, &h.Ending, &h.Free, &h.Early} {
+	for _, n := range h.numbers() {
 		*n *= step
+	}
+}
+
+// halted is what holds channels back while nothing is handed out, whatever would do so otherwise.
+func (h Holds) halted() Holds {
+	return Holds{Stale: h.Stale, Under: h.Under, Halted: max(h.Stale-h.Under, 0), Early: h.Early, MinInterval: h.MinInterval, Cap: h.Cap}
+}
+
+// Add adds the channels of another manager, for which the same limits are in force.
+func (h *Holds) Add(x Holds) {
+	more := x.numbers()
+	for i, n := range h.numbers() {
+		*n += *more[i]
+	}
+	if h.MinInterval == 0 { // it has no channels
+		h.MinInterval, h.Cap = x.MinInterval, x.Cap
 	}
 }

@@ -25,6 +25,7 @@ type effects struct {
 	found    []channel.Found // inter-site URLs that no channel has
 	counts   map[string]int64
 	read     map[recrawl.Slot]*channel.Channel // as the database has those that report
+	holders  map[string]channel.ID             // of inter-site URLs to hosts with several channels; 0: none holds it
 }
 
 func newEffects(from, to string, at time.Time) *effects {

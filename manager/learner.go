@@ -57,7 +57,7 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 	}
 	now := le.cfg.Now()
 	effects := newEffects(le.keep.cursor, next, now)
-	if err := le.readFor(ctx, entries, effects); err != nil {
+	if err := errors.Join(le.readFor(ctx, entries, effects), le.readHolders(ctx, entries, effects)); err != nil {
 		return false, err
 	}
 	le.keep.pending = effects
@@ -117,8 +117,9 @@ func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
 	if !ok {
 		s, ok = le.table.Find(e.Channel)
 	}
-	if !ok {
-		return // removed meanwhile
+	if !ok { // removed meanwhile, or of another manager
+		le.errands.heardElsewhere(now, e.Channel, e.Event, e.Peer)
+		return
 	}
 	le.holder(&e)
 	if ch := le.keep.pending.read[s]; ch != nil && leaves(&e.Event) {

@@ -108,7 +108,7 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 		c.tenancy.hear = m.hearNote
 		c.tenancy.inherit = func(ctx context.Context) error { return errors.Join(m.auditor.inherit(ctx), m.inheritWhole(ctx)) }
 		h := heir{m.auditor}
-		c.tenancy.settle, c.tenancy.leaves, c.tenancy.left = h.inheritSites, h.handOver, h.judgeLeft
+		c.tenancy.settle, c.tenancy.leaves, c.tenancy.left, c.tenancy.audits = h.inheritSites, h.handOver, h.judgeLeft, h.takeAudits
 	}
 	return m, nil
 }

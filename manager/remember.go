@@ -33,9 +33,12 @@ type remembered struct {
 }
 
 // SummedState reports whether a manager that has the database for itself keeps of a state the sum of what all managers have kept that had shared it.
-func SummedState(name string) bool { return name == stateShown || name == stateSizes }
+func SummedState(name string) bool {
+	return name == stateShown || name == stateSizes || name == stateConduct
+}
 
-// CountedBy is what managers have counted that share a database, or shared it, by their peer ids, as they wrote it down last: the counters alone.
+// CountedBy is what managers have counted that share a database, or shared it, by their peer ids, as they wrote it down last: the counters, errors by kind, and members
+// to look at, if any.
 func CountedBy(ctx context.Context, store interface {
 	KeptBy(ctx context.Context, name string) (map[string][]byte, error)
 }) (map[string]Overview, error) {
@@ -50,7 +53,19 @@ func CountedBy(ctx context.Context, store interface {
 			continue
 		}
 		n := r.Counts
-		out[node] = Overview{Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Lapsed: n.Lapsed, Audits: r.Audits, Updates: r.Updates, Pages: r.Pages, Unchanged: r.Unchanged, BytesDown: r.BytesDown}
+		out[node] = Overview{Errors: r.Errors, Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Lapsed: n.Lapsed, Audits: r.Audits, Updates: r.Updates, Pages: r.Pages, Unchanged: r.Unchanged, BytesDown: r.BytesDown}
+	}
+	if all, err = store.KeptBy(ctx, stateConduct); err != nil {
+		return nil, fmt.Errorf("read what members did at other managers: %w", err)
+	}
+	for node, b := range all {
+		m := newMembers(0) // what is out does not count
+		if m.restore(b) != nil {
+			continue
+		}
+		o := out[node]
+		o.Suspects, o.AllSuspects = m.suspects(time.Now())
+		out[node] = o
 	}
 	return out, nil
 }

@@ -36,6 +36,8 @@ type Shared interface {
 	LastID(ctx context.Context) (channel.ID, error)
 	// Others are what other managers, also those that have gone, keep of a state of which each has one for itself, the latest first.
 	Others(ctx context.Context, name string) ([][]byte, error)
+	// OthersOf is Others of some states at once, by their names.
+	OthersOf(ctx context.Context, names []string) (map[string][][]byte, error)
 	// Left are those of this manager's earlier start and of others that ended within an hour of the one that ended last.
 	Left(ctx context.Context, name string) ([][]byte, error)
 	// Change makes of a state that all managers share the next one, without another manager's change between.
@@ -112,11 +114,12 @@ type tenancy struct {
 	keep    *keeper
 	roster  *roster
 	errands *errands
-	hear    func(context.Context, channel.Note) error  // takes in what another manager told
-	inherit func(context.Context) error                // takes in what other managers know that have, or had, what this one takes
-	settle  func(context.Context, channel.Taken) error // takes in what they know of the channels that it has taken
-	left    func(context.Context, channel.Taken) error // likewise of what managers left undone that have gone
-	leaves  func(context.Context, time.Time)           // writes what who takes partitions of this one will read; called on the loop
+	hear    func(context.Context, channel.Note) error                    // takes in what another manager told
+	inherit func(context.Context) error                                  // takes in what other managers know that have, or had, what this one takes
+	settle  func(context.Context, channel.Taken) error                   // takes in what they know of the channels that it has taken
+	left    func(context.Context, channel.Taken) error                   // likewise of what managers left undone that have gone
+	audits  func(ctx context.Context, of channel.Taken, gone bool) error // likewise of audits; gone: of managers that have gone, too
+	leaves  func(context.Context, time.Time)                             // writes what who takes partitions of this one will read; called on the loop
 
 	tenure atomic.Pointer[channel.Tenure] // as of the last beat
 
@@ -272,7 +275,7 @@ func (t *tenancy) drop(parts []uint8) {
 			t.roster.release(s)
 		}
 	}
-	t.errands.waits = slices.DeleteFunc(t.errands.waits, func(e *errand) bool { return gone[channel.KeyOf(e.host).Part()] })
+	t.errands.drop(func(e *errand) bool { return gone[channel.KeyOf(e.host).Part()] })
 }
 
 // take takes partitions over: it shuts out the managers that had them and have gone, reads what is known of their hosts and channels, and goes on in the
@@ -345,6 +348,9 @@ func (t *tenancy) takeIn(ctx context.Context, taken channel.Taken) error {
 		return err
 	}
 	t.recallEvents(ctx)
+	if err := t.audits(ctx, taken, t.gone); err != nil && ctx.Err() == nil {
+		t.log.Warn("audits that other managers had asked for are lost", "err", err)
+	}
 	if t.gone {
 		t.gone = false
 		if err := t.left(ctx, taken); err != nil && ctx.Err() == nil {

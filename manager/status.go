@@ -54,7 +54,7 @@ type Overview struct {
 	RTTRandomMS float64
 	Lookups     int64
 	Threads     int            // that the peers offer
-	Idle        int            // of them without a task
+	Idle        int            // of them without a task of this manager's
 	Holds       Holds          // some seconds old
 	Usage       dispatch.Usage // of their time, since the manager's start
 	Archive     archive.Stats
@@ -112,6 +112,9 @@ func (st *status) overview(now time.Time) Overview {
 	}
 	c := st.near.Capacity(now)
 	o.Threads, o.Idle, o.Usage, o.Holds = c.Threads, c.Idle, st.machine.Usage(), st.history.holds
+	if len(o.Blocking) > 0 {
+		o.Holds = o.Holds.halted()
+	}
 	o.Suspects, o.AllSuspects = st.members.suspects(now)
 	if now.Sub(st.trustedAt) >= trustedEvery {
 		st.trustedAt, st.trusted = now, st.auditor.info(now)

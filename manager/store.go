@@ -49,6 +49,8 @@ type ChannelStore interface {
 	Matching(ctx context.Context, text string, from, n int) (ids []channel.ID, total int, err error)
 	// Lookup finds the channel of the most specific directory that a canonical URL falls into.
 	Lookup(ctx context.Context, canonicalURL string) (channel.ID, error)
+	// Holders is Lookup of many URLs at once; 0: no channel holds it.
+	Holders(ctx context.Context, canonicalURLs []string) ([]channel.ID, error)
 	// Lease reads the lease's record of a channel; nil: it was never handed out, or is not there.
 	Lease(ctx context.Context, id channel.ID) ([]byte, error)
 	// Scan reads the hot part of the channels with ids from first to last (0: all the rest), in their order. Lease and Facts are valid

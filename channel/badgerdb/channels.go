@@ -391,37 +391,56 @@ func placeID(item *badger.Item) (id channel.ID, err error) {
 }
 
 // Lookup returns the most specific channel that holds a canonical URL by host and directory. It ignores filters.
-func (db *DB) Lookup(_ context.Context, canonicalURL string) (id channel.ID, err error) {
+func (db *DB) Lookup(ctx context.Context, canonicalURL string) (channel.ID, error) {
+	ids, err := db.Holders(ctx, []string{canonicalURL})
+	if err == nil && ids[0] == 0 {
+		err = fmt.Errorf("%w: none holds %s", channel.ErrUnknown, canonicalURL)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return ids[0], nil
+}
+
+// Holders is Lookup of many URLs at once; 0: no channel holds it.
+func (db *DB) Holders(ctx context.Context, canonicalURLs []string) ([]channel.ID, error) {
+	ids := make([]channel.ID, len(canonicalURLs))
+	err := db.view(func(b *badger.Txn, staged ranges) (err error) {
+		for i, url := range canonicalURLs {
+			if ids[i], err = holder(b, staged, url); err != nil {
+				return err
+			}
+		}
+		return ctx.Err()
+	})
+	return ids, err
+}
+
+func holder(b *badger.Txn, staged ranges, canonicalURL string) (id channel.ID, err error) {
 	origin := channel.Origin(canonicalURL)
 	path, _, _ := strings.Cut(canonicalURL[len(origin):], "?")
 	if !strings.HasSuffix(path, "/") {
 		path += "/" // "/a" belongs to the directory "/a/"
 	}
-	err = db.view(func(b *badger.Txn, staged ranges) error {
-		for dir := path; ; dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1] {
-			it := b.NewIterator(keysOnly(append(hostKey(keyPlace, origin), dir...)))
-			for it.Rewind(); it.Valid() && id == 0; it.Next() {
-				k := it.Item().Key()
-				if c := k[len(hostKey(keyPlace, origin))+len(dir)]; c != placeOne && c != placeSet {
-					break // a longer directory
-				}
-				found, err := placeID(it.Item())
-				if err != nil {
-					it.Close()
-					return err
-				}
-				if !staged.has(found) {
-					id = found
-				}
+	for dir := path; ; dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1] {
+		it := b.NewIterator(keysOnly(append(hostKey(keyPlace, origin), dir...)))
+		for it.Rewind(); it.Valid() && id == 0; it.Next() {
+			k := it.Item().Key()
+			if c := k[len(hostKey(keyPlace, origin))+len(dir)]; c != placeOne && c != placeSet {
+				break // a longer directory
 			}
-			it.Close()
-			if id != 0 {
-				return nil
+			found, err := placeID(it.Item())
+			if err != nil {
+				it.Close()
+				return 0, err
 			}
-			if dir == "/" {
-				return fmt.Errorf("%w: none holds %s", channel.ErrUnknown, canonicalURL)
+			if !staged.has(found) {
+				id = found
 			}
 		}
-	})
-	return id, err
+		it.Close()
+		if id != 0 || dir == "/" {
+			return id, nil
+		}
+	}
 }

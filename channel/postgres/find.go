@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -114,18 +116,7 @@ func (db *DB) Matching(ctx context.Context, text string, from, n int) (ids []cha
 
 // Lookup returns the most specific channel that holds a canonical URL by host and directory. It ignores filters.
 func (db *DB) Lookup(ctx context.Context, canonicalURL string) (channel.ID, error) {
-	origin := channel.Origin(canonicalURL)
-	host, tls := splitOrigin(origin)
-	path, _, _ := strings.Cut(canonicalURL[len(origin):], "?")
-	if !strings.HasSuffix(path, "/") {
-		path += "/" // "/a" belongs to the directory "/a/"
-	}
-	var dirs []string
-	for dir := path; ; dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1] {
-		if dirs = append(dirs, dir); dir == "/" {
-			break
-		}
-	}
+	host, tls, dirs := placesOf(canonicalURL)
 	var id int64
 	err := db.read(ctx, func() error {
 		return db.pool.QueryRow(ctx, `SELECT id FROM (
@@ -137,6 +128,75 @@ func (db *DB) Lookup(ctx context.Context, canonicalURL string) (channel.ID, erro
 		return 0, fmt.Errorf("%w: none holds %s", channel.ErrUnknown, canonicalURL)
 	}
 	return channel.ID(id), err
+}
+
+// heldAtOnce bounds the URLs of one question to the server.
+const heldAtOnce = 1000
+
+// Holders is Lookup of many URLs at once; 0: no channel holds it.
+func (db *DB) Holders(ctx context.Context, canonicalURLs []string) ([]channel.ID, error) {
+	ids := make([]channel.ID, 0, len(canonicalURLs))
+	for urls := range slices.Chunk(canonicalURLs, heldAtOnce) {
+		part, err := db.holders(ctx, urls)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, part...)
+	}
+	return ids, nil
+}
+
+func (db *DB) holders(ctx context.Context, urls []string) ([]channel.ID, error) {
+	var of []int32 // whose directory it is
+	var hosts, dirs []string
+	var tls []bool
+	for i, url := range urls {
+		host, secure, all := placesOf(url)
+		for _, dir := range all {
+			if at := host + dir; !utf8.ValidString(at) || strings.IndexByte(at, 0) >= 0 {
+				continue // no text to the server, and no channel's
+			}
+			of, hosts, tls, dirs = append(of, int32(i)), append(hosts, host), append(tls, secure), append(dirs, dir)
+		}
+	}
+	ids := make([]channel.ID, len(urls))
+	if len(of) == 0 {
+		return ids, nil
+	}
+	err := db.read(ctx, func() error {
+		rows, err := db.pool.Query(ctx, `SELECT DISTINCT ON (n) n, id FROM (
+			SELECT q.n, c.id, q.dir, false AS many FROM unnest($1::int[], $2::text[], $3::bool[], $4::text[]) AS q(n, host, tls, dir)
+				JOIN channels c ON c.host = q.host AND c.tls = q.tls AND c.dir = q.dir AND NOT c.many
+			UNION ALL SELECT q.n, s.id, q.dir, true FROM unnest($1::int[], $2::text[], $3::bool[], $4::text[]) AS q(n, host, tls, dir)
+				JOIN set_dirs s ON s.host = q.host AND s.tls = q.tls AND s.dir = q.dir) found
+			ORDER BY n, length(dir) DESC, many, id`, of, hosts, tls, dirs)
+		if err != nil {
+			return err
+		}
+		var n int32
+		var id int64
+		_, err = pgx.ForEachRow(rows, []any{&n, &id}, func() error {
+			ids[n] = channel.ID(id)
+			return nil
+		})
+		return err
+	})
+	return ids, err
+}
+
+// placesOf are the host of a canonical URL and the directories that it lies in, the most specific first.
+func placesOf(canonicalURL string) (host string, tls bool, dirs []string) {
+	origin := channel.Origin(canonicalURL)
+	host, tls = splitOrigin(origin)
+	path, _, _ := strings.Cut(canonicalURL[len(origin):], "?")
+	if !strings.HasSuffix(path, "/") {
+		path += "/" // "/a" belongs to the directory "/a/"
+	}
+	for dir := path; ; dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1] {
+		if dirs = append(dirs, dir); dir == "/" {
+			return host, tls, dirs
+		}
+	}
 }
 
 // Lease returns the lease's record of a channel, nil if the channel was never handed out.

@@ -445,6 +445,34 @@ func (s *Several) Others(ctx context.Context, name string) (states [][]byte, err
 	return states, s.Explain(err)
 }
 
+// OthersOf is Others of some states at once, by their names.
+func (s *Several) OthersOf(ctx context.Context, names []string) (states map[string][][]byte, err error) {
+	err = s.DB.read(ctx, func() error {
+		own := make([]string, len(names))
+		for i, name := range names {
+			own[i] = s.name(name)
+		}
+		rows, err := s.pool.Query(ctx, `SELECT of, body FROM (
+			SELECT k.of, s.body, t.last, row_number() OVER (PARTITION BY k.of ORDER BY t.last DESC NULLS LAST) AS place FROM states s
+				JOIN (SELECT unnest($1::text[]) AS of) k ON substr(s.name, strpos(substr(s.name, 4), '/') + 4) = k.of
+				LEFT JOIN (SELECT node, max(id) AS last FROM tenancies GROUP BY node) t ON s.name = 'at/' || t.node || '/' || k.of
+			WHERE s.name LIKE 'at/%/%' AND s.name <> ALL($2::text[])) found WHERE place <= 64 ORDER BY of, place`, names, own)
+		if err != nil {
+			return err
+		}
+		states = map[string][][]byte{}
+		var of string
+		var body []byte
+		_, err = pgx.ForEachRow(rows, []any{&of, &body}, func() error {
+			states[of] = append(states[of], body)
+			body = nil
+			return nil
+		})
+		return err
+	})
+	return states, s.Explain(err)
+}
+
 // Left are states of an earlier start of this manager, and of others, that ended within an hour of the one that ended last.
 func (s *Several) Left(ctx context.Context, name string) (states [][]byte, err error) {
 	err = s.DB.read(ctx, func() error {

@@ -341,6 +341,12 @@ func TestStatesOfOthers(t *testing.T) {
 	if got, err := c.Others(t.Context(), "learnt"); err != nil || len(got) != 2 || string(got[0]) != "of b" || string(got[1]) != "of a" {
 		t.Errorf("%q, %v; want the latest first", got, err)
 	}
+	if got, err := c.OthersOf(t.Context(), []string{"learnt", "also learnt", "never learnt"}); err != nil || len(got) != 2 || !slices.EqualFunc(got["learnt"], []string{"of b", "of a"}, func(b []byte, s string) bool { return string(b) == s }) || len(got["also learnt"]) != 2 {
+		t.Errorf("several states at once: %q, %v; want of each the latest first", got, err)
+	}
+	if got, err := b.OthersOf(t.Context(), []string{"learnt"}); err != nil || len(got) != 1 || len(got["learnt"]) != 1 || string(got["learnt"][0]) != "of a" {
+		t.Errorf("without its own: %q, %v", got, err)
+	}
 	b.cfg.Shared, c.cfg.Shared = func(string) bool { return true }, func(string) bool { return true }
 	var both sync.WaitGroup
 	for _, m := range []*Several{b, c} {

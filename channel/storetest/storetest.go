@@ -29,6 +29,7 @@ type Store interface {
 	Search(ctx context.Context, prefix, after string, n int) ([]channel.Channel, string, error)
 	Matching(ctx context.Context, text string, from, n int) ([]channel.ID, int, error)
 	Lookup(ctx context.Context, canonicalURL string) (channel.ID, error)
+	Holders(ctx context.Context, canonicalURLs []string) ([]channel.ID, error)
 	Lease(ctx context.Context, id channel.ID) ([]byte, error)
 	Scan(ctx context.Context, first, last channel.ID, f func(channel.Hot) error) error
 	Host(ctx context.Context, name string) (channel.Host, error)
@@ -410,6 +411,8 @@ func testMatching(t *testing.T, open Open) {
 func testLookup(t *testing.T, open Open) {
 	f := begin(t, open)
 	ids := f.add(dirs("https://a.test", "/x/"), dirs("https://a.test", "/x/y/", "/z/"), whole("https://b.test"), dirs("https://b.test", "/x/"))
+	var urls []string
+	var holders []channel.ID
 	for url, want := range map[string]channel.ID{
 		"https://a.test/x/": ids[0], "https://a.test/x": ids[0], "https://a.test/x/1": ids[0], "https://a.test/x/y": ids[1],
 		"https://a.test/x/y/1?z": ids[1], "https://a.test/z/": ids[1], "https://a.test/xy": 0, "https://a.test/": 0, "http://a.test/x/": 0,
@@ -419,7 +422,20 @@ func testLookup(t *testing.T, open Open) {
 		if got != want || (err != nil) != (want == 0) || err != nil && !errors.Is(err, channel.ErrUnknown) {
 			t.Errorf("%s: %d, %v; want %d", url, got, err, want)
 		}
+		urls, holders = append(urls, url), append(holders, want)
 	}
+	for odd, want := range map[string]channel.ID{"https://a.test/x/\x00": ids[0], "https://a.test/x/\xff": ids[0], "https://a.test/\x00/": 0, "https://a.test": 0, "": 0} {
+		urls, holders = append(urls, odd), append(holders, want) // what no database can store, or is no URL, keeps none of the others from being found
+	}
+	for len(urls) < 3000 { // more than one question to a server
+		urls, holders = append(urls, fmt.Sprintf("https://b.test/x/%d/", len(urls)), fmt.Sprintf("https://none.test/%d/", len(urls))), append(holders, ids[3], 0)
+	}
+	got, err := f.Holders(f.ctx, urls)
+	f.must(err)
+	f.same("holders of many URLs", got, holders)
+	got, err = f.Holders(f.ctx, nil)
+	f.must(err)
+	f.same("holders of none", len(got), 0)
 }
 
 func testScan(t *testing.T, open Open) {

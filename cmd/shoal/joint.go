@@ -12,6 +12,7 @@ import (
 	"shoal/channel"
 	"shoal/internal/member"
 	"shoal/internal/wire"
+	"shoal/manager"
 	"shoal/manager/joint"
 )
 
@@ -20,7 +21,7 @@ const protoDesk protocol.ID = "/shoal/desk/1"
 
 // openJoint joins this manager with the others, and answers what they ask.
 func (st *station) openJoint() {
-	st.joint = joint.New(joint.Config{Own: st.manager, Store: st.db, Me: st.node.ID().String(), Owner: st.ownerOf, Others: st.otherManagers, Ask: st.askManager, Heard: st.releases.page})
+	st.joint = joint.New(joint.Config{Own: st.manager, Store: st.db, Me: st.node.ID().String(), Owner: st.ownerOf, Others: st.otherManagers, Ask: st.askManager, Kept: st.keptByOthers, Heard: st.releases.page})
 	st.node.Handle(protoDesk, joint.MaxAsk, 2*joint.Timeout, func(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 		if from.Role != member.Manager {
 			st.node.Refuse("desk_role")
@@ -28,6 +29,11 @@ func (st *station) openJoint() {
 		}
 		return st.joint.Answer(ctx, req)
 	})
+}
+
+// keptByOthers is what other managers have counted, and noticed of members, as they wrote it down last.
+func (st *station) keptByOthers(ctx context.Context) (map[string]manager.Overview, error) {
+	return manager.CountedBy(ctx, st.others.shared)
 }
 
 // ownerOf is the manager that has a host's partition; empty: none has it now.

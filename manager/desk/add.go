@@ -11,6 +11,7 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/listing"
+	"shoal/manager"
 	"shoal/recrawl"
 )
 
@@ -98,12 +99,36 @@ func (d *Desk) Import(ctx context.Context, lines iter.Seq[channel.Line]) (out ch
 	}
 	ctx, done := d.finish(ctx)
 	defer done()
-	if err := d.inheritBlocks(ctx, ports); err != nil || d.m == nil {
+	if err := d.inheritBlocks(ctx, ports); err != nil {
+		return out, err
+	}
+	if d.m == nil {
+		out.Blocked, err = onBlocked(ctx, d.store, out.First, out.Last)
 		return out, err
 	}
 	d.imports.written.Add(int64(out.Added))
 	out.Blocked, err = d.m.Adopt(ctx, out.First, out.Last, func() { d.imports.taken.Add(1) })
 	return out, err
+}
+
+// onBlocked counts the channels from first to last that are on blocked hosts, as the database has them.
+func onBlocked(ctx context.Context, db manager.Store, first, last channel.ID) (n int, err error) {
+	blocked := map[channel.HostKey]bool{}
+	if err := db.ScanHosts(ctx, func(h channel.Host) error {
+		if h.Blocked != "" {
+			blocked[channel.KeyOf(h.Name)] = true
+		}
+		return nil
+	}); err != nil || len(blocked) == 0 {
+		return 0, err
+	}
+	err = db.Scan(ctx, first, last, func(h channel.Hot) error {
+		if blocked[h.Host] {
+			n++
+		}
+		return nil
+	})
+	return n, err
 }
 
 // checked marks lines that ask for what cannot be.

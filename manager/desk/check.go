@@ -107,6 +107,7 @@ func still(ctx context.Context, d *Desk) (out []Finding) {
 		return nil
 	}
 	o := shown(d.m, d.cfg.Members)
+	ofAll(d, &o)
 	if f, is := standstill(&o, o.Channels > 0 || anyChannel(ctx, d.store.List)); is {
 		out = append(out, f)
 	}
@@ -208,6 +209,7 @@ func allFail(t Tally) (Finding, bool) {
 // checkManager tells what is wrong with what the manager does.
 func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 	o := shown(d.m, d.cfg.Members)
+	ofAll(d, &o)
 	for _, n := range o.Notices {
 		level := Warning
 		if slices.Contains(o.Blocking, n) {
@@ -222,7 +224,7 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 		out = append(out, f)
 	} else {
 		out = append(out, Finding{Level: OK, What: fmt.Sprintf("%s, %s, %s out", plain.Count(o.Channels, "channel"), plain.Count(o.Peers, "peer"), plain.Count(o.Out, "task")), Mend: ""})
-		if _, why := holdsBack(&o); why != "" && !shared(d) {
+		if _, why := holdsBack(&o); why != "" {
 			out = append(out, Finding{Level: OK, What: why})
 		}
 	}

@@ -15,10 +15,10 @@ const busyPart = 20
 // standstill or a notice tells.
 func holdsBack(o *manager.Overview) (kind, sentence string) {
 	h := &o.Holds
-	if o.Channels == 0 || o.Threads == 0 || len(o.Blocking) > 0 {
+	waiting := h.Stale - h.Under
+	if o.Channels == 0 || o.Threads == 0 || len(o.Blocking) > 0 && waiting <= h.Halted {
 		return "", ""
 	}
-	waiting := h.Stale - h.Under
 	if o.Idle*busyPart <= o.Threads {
 		if waiting <= 0 {
 			return "matched", fmt.Sprintf("All %d threads work, and no channel waits that is missing or probably stale.", o.Threads)
@@ -52,6 +52,7 @@ func mostHeld(h *manager.Holds) (n int, kind, why string) {
 		{h.Strict, "strategy", "wait for the intervals to which this strategy keeps, whatever is stale"},
 		{h.Ending, "end", "would not end before this run does, which has a time (--for), so that they are not begun"},
 		{h.Free, "placing", "wait for a free thread near their hosts"},
+		{h.Halted, "notice", "are with a manager that hands nothing out now, as its notice says"},
 	} {
 		if x.n > n {
 			n, kind, why = x.n, x.kind, x.why
@@ -80,11 +81,15 @@ func wait(n int) string {
 	return plain.Count(n, "channel") + " wait"
 }
 
-// shared reports whether other managers share the network now.
-func shared(d *Desk) bool {
+// ofAll makes how many channels a manager has, how many of them are due and how many tasks are out what all managers have together.
+func ofAll(d *Desk, o *manager.Overview) {
 	if d.cfg.Managers == nil {
-		return false
+		return
 	}
 	all, _ := d.cfg.Managers()
-	return len(all) > 1
+	for i := range all {
+		if f := &all[i].Figures; !all[i].Here {
+			o.Channels, o.Out, o.Due = o.Channels+f.Channels, o.Out+f.Out, o.Due+f.Due
+		}
+	}
 }

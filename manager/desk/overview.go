@@ -49,9 +49,9 @@ type Overview struct {
 	Blocking    []string         `json:"blocking"`         // of the notices, those because of which nothing is handed out
 	Import      string           `json:"import,omitempty"` // how far imports are that are under way
 	Threads     int              `json:"threads"`          // that the peers offer
-	Idle        int              `json:"threads_idle"`     // of them without a task of this manager's
-	HeldBack    string           `json:"held_back"`        // why threads are idle, or that there are too few, in a sentence; empty where there is nothing to say, and among several managers
-	Held        string           `json:"held_back_by"`     // the same in a word: interval, cap, politeness, refusals, failures, blocks, strategy, end, placing, under way, fresh, capacity or matched
+	Idle        int              `json:"threads_idle"`     // of them without a task
+	HeldBack    string           `json:"held_back"`        // why threads are idle, or that there are too few, in a sentence; empty where there is nothing to say
+	Held        string           `json:"held_back_by"`     // the same in a word: interval, cap, politeness, refusals, failures, blocks, strategy, end, placing, notice, under way, fresh, capacity or matched
 	Discovered  int              `json:"discovered"`       // channels that discovery has added
 	ArchiveLag  Seconds          `json:"archive_lag_s"`
 	Lookups     int64            `json:"lookups"`
@@ -118,9 +118,6 @@ func FiguresOf(o manager.Overview) Figures {
 // add makes counters and rates those of the whole network. gone is what managers have counted that are not here any more.
 func (o *Overview) add(all []Manager, gone Figures) {
 	o.Managers = all
-	if len(all) > 1 { // the threads are of all of them, and what holds channels back is of this one
-		o.Held, o.HeldBack = "", ""
-	}
 	sum := Figures{Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed, Audits: o.Audits, Updates: o.Updates, Pages: o.Pages, Unchanged: o.Unchanged, BytesDown: o.BytesDown}
 	sum.Count(&gone)
 	for i := range all {
@@ -176,6 +173,7 @@ func (d *Desk) Overview() Overview {
 	}
 	running := shown(d.m, d.cfg.Members)
 	o := overviewOf(running)
+	ofAll(d, &running)
 	o.Held, o.HeldBack = holdsBack(&running)
 	o.Network, o.Import = d.cfg.Network, d.imports.words()
 	if d.cfg.Truth != nil {

@@ -33,6 +33,9 @@ type Config struct {
 	Others func() []Other
 	// Ask asks another manager, which passes the request to its Answer.
 	Ask func(ctx context.Context, peer string, req []byte) ([]byte, error)
+	// Kept is what other managers, also those that have gone, had counted and noticed of members when they wrote it down last, by their peer ids. Nil: nothing is
+	// told of those that have gone.
+	Kept func(ctx context.Context) (map[string]manager.Overview, error)
 	// Heard is a page of what peers have told this manager of their programs.
 	Heard func(Heard) HeardPage
 }
@@ -55,7 +58,9 @@ type Running struct {
 
 	mu     sync.Mutex // guards what follows
 	seen   map[string]*look
-	silent map[string]bool // managers that gave no answer when they were looked at last
+	kept   map[string]manager.Overview // as Config.Kept told when the other managers were these
+	with   []string                    // peer ids
+	silent map[string]bool             // managers that gave no answer when they were looked at last
 }
 
 var _ desk.Running = (*Running)(nil)

@@ -95,6 +95,34 @@ func (r *Running) look(ctx context.Context) {
 		l.history = l.history[max(0, len(l.history)-pointsSeen):]
 		r.mu.Unlock()
 	}
+	r.recall(ctx)
+}
+
+// recall reads what managers wrote down that have gone, when one has come or gone since that was read. What one that has gone wrote last stays so.
+func (r *Running) recall(ctx context.Context) {
+	if r.cfg.Kept == nil {
+		return
+	}
+	with := []string{}
+	for _, o := range r.cfg.Others() {
+		with = append(with, o.Peer)
+	}
+	slices.Sort(with)
+	r.mu.Lock()
+	same := r.kept != nil && slices.Equal(with, r.with)
+	r.mu.Unlock()
+	if same {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	kept, err := r.cfg.Kept(ctx)
+	if err != nil {
+		return // the database is away, which the manager tells; it is tried again
+	}
+	r.mu.Lock()
+	r.kept, r.with = kept, with
+	r.mu.Unlock()
 }
 
 // What is kept of other managers.
@@ -104,7 +132,8 @@ const (
 )
 
 // Overview implements desk.Running. Counters and rates are this manager's own, to which the desk adds what the others tell of theirs; what only some manager
-// sees is put together here: errors, groups, notices, members to look at, plots.
+// sees is put together here: errors, groups, notices, members to look at, what holds channels back, plots. Of a manager that has gone, or does not answer, errors and
+// members to look at are as it told or wrote them last.
 func (r *Running) Overview() manager.Overview {
 	o := r.cfg.Own.Overview()
 	others := map[string]bool{}
@@ -120,10 +149,16 @@ func (r *Running) Overview() manager.Overview {
 	for _, peer := range slices.Sorted(maps.Keys(r.seen)) {
 		l := r.seen[peer]
 		histories = append(histories, l.history)
-		if !others[peer] || time.Since(l.at) > lookKept {
+		if others[peer] && time.Since(l.at) <= lookKept {
+			add(&o, &l.is, names[peer])
 			continue
 		}
-		add(&o, &l.is, names[peer])
+		addGone(&o, &l.is, r.kept[peer], others[peer])
+	}
+	for _, peer := range slices.Sorted(maps.Keys(r.kept)) {
+		if r.seen[peer] == nil && peer != r.cfg.Me {
+			addGone(&o, nil, r.kept[peer], false)
+		}
 	}
 	o.History = joined(histories)
 	return o
@@ -131,12 +166,7 @@ func (r *Running) Overview() manager.Overview {
 
 // add adds what another manager says.
 func add(o, x *manager.Overview, machine string) {
-	if o.Errors == nil {
-		o.Errors = map[string]int64{}
-	}
-	for kind, n := range x.Errors {
-		o.Errors[kind] += n
-	}
+	addErrors(o, x.Errors)
 	for i, n := range x.GroupSizes {
 		if i < len(o.GroupSizes) {
 			o.GroupSizes[i] += n
@@ -159,6 +189,11 @@ func add(o, x *manager.Overview, machine string) {
 	if x.Since.Before(o.Since) && !x.Since.IsZero() {
 		o.Since = x.Since
 	}
+	// The peers are the same to all managers; each knows its own tasks.
+	busy := max(o.Threads-o.Idle, 0) + max(x.Threads-x.Idle, 0)
+	o.Threads = max(o.Threads, x.Threads)
+	o.Idle = max(o.Threads-busy, 0)
+	o.Holds.Add(x.Holds)
 	o.Suspects = suspects(o.Suspects, x.Suspects)
 	o.AllSuspects = max(len(o.Suspects), o.AllSuspects, x.AllSuspects)
 	o.Trust.Blind = blind(o.Trust.Blind, x.Trust.Blind, machine)
@@ -170,6 +205,44 @@ func add(o, x *manager.Overview, machine string) {
 		}
 		o.Trust.Standings[standing] = max(o.Trust.Standings[standing], n)
 	}
+}
+
+func addErrors(o *manager.Overview, errors map[string]int64) {
+	if o.Errors == nil {
+		o.Errors = map[string]int64{}
+	}
+	for kind, n := range errors {
+		o.Errors[kind] += n
+	}
+}
+
+// addGone adds what a manager has counted that does not tell: last is what it told last, nil: nothing; kept what it had written down. One that is here still has
+// written more since.
+func addGone(o, last *manager.Overview, kept manager.Overview, here bool) {
+	errors := maps.Clone(kept.Errors)
+	if errors == nil {
+		errors = map[string]int64{}
+	}
+	bad, all := kept.Suspects, kept.AllSuspects
+	if last != nil {
+		for kind, n := range last.Errors { // a kill loses what was not written
+			errors[kind] = max(errors[kind], n)
+		}
+		if here || len(bad) == 0 {
+			bad, all = last.Suspects, last.AllSuspects
+		}
+	}
+	addErrors(o, errors)
+	now, more := time.Now(), []conduct.Member{}
+	for _, m := range bad {
+		m.Faults = slices.DeleteFunc(slices.Clone(m.Faults), func(f conduct.Fault) bool { return f == conduct.Attracts }) // it gives them no tasks any more
+		if m.Full = (time.Time{}); len(m.Faults) > 0 && now.Sub(m.Last) <= badFor {
+			more = append(more, m)
+		}
+	}
+	all -= len(bad) - len(more)
+	o.Suspects = suspects(o.Suspects, more)
+	o.AllSuspects = max(len(o.Suspects), o.AllSuspects, all)
 }
 
 // suspects puts members together of whom several managers tell.
@@ -199,6 +272,9 @@ func suspects(all, more []conduct.Member) []conduct.Member {
 	}
 	return all
 }
+
+// badFor is for how long a member is held to what a manager that has gone had noticed: as long as a book of package conduct holds it to that.
+const badFor = 7 * 24 * time.Hour
 
 // nearPoint is how far a manager's point may lie from that of another to be counted with it.
 const nearPoint = 10 * time.Second
