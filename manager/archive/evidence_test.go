@@ -287,3 +287,30 @@ func TestObjectOnce(t *testing.T) {
 		t.Errorf("the objection is %q, %v", c.Objection, err)
 	}
 }
+
+// TestRefusedObjectionWritesNothing has objections be refused, or made once more: nothing is written, as any member may ask for it.
+func TestRefusedObjectionWritesNothing(t *testing.T) {
+	store, a, _ := shared(t)
+	about := trust.Case{Reason: trust.LostAudit, URL: 1, Channel: 1, Accused: 7, Accuser: 8, At: 5}
+	n, err := a.Evidence.Open(t.Context(), about, "http://site-1.example/a", &EvidenceFetch{URL: "http://site-1.example/a", Status: 200, Body: []byte("x")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(a.Evidence.Ruled(t.Context(), n, 7, 2, 2, "lost audit"), a.Evidence.Object(t.Context(), n, 7, "It was so.")); err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	store.fails = func() bool { writes++; return false }
+	for _, o := range []struct {
+		by   trust.Peer
+		text string
+		want error
+	}{{8, "mine", evidence.ErrObject}, {7, "", evidence.ErrObject}, {7, "It was otherwise.", evidence.ErrObject}, {7, "It was so.", nil}} {
+		if err := a.Evidence.Object(t.Context(), n, o.by, o.text); !errors.Is(err, o.want) {
+			t.Errorf("%d says %q: %v, want %v", o.by, o.text, err, o.want)
+		}
+	}
+	if writes > 0 {
+		t.Errorf("%d writes", writes)
+	}
+}

@@ -56,3 +56,44 @@ func TestWatchWaitsForItsOwnChecks(t *testing.T) {
 		t.Errorf("checks of another delivery leave the held one %+v", g.Cur)
 	}
 }
+
+// TestHeldDeliveryIsNotVerifiedByOneFriend has a friend vouch for a page of a delivery that then loses before the arbiter by another page: it is verified no more until
+// as many have seen it as of any other page of that delivery, and not shown if the friend's word goes.
+func TestHeldDeliveryIsNotVerifiedByOneFriend(t *testing.T) {
+	held := func() Page {
+		g := Page{Cur: Version{Digest: 2, By: 1, At: 10, State: Verified, Also: [3]Peer{2}}, Prev: Version{Digest: 1, By: 9, State: Verified}, LastBy: 1, LastAt: 10}
+		for range 2 { // it may be repeated
+			if !g.Hold(1, 10) && g.Cur.State != Provisional {
+				t.Fatalf("held it is %+v", g.Cur)
+			}
+		}
+		return g
+	}
+	g := held()
+	if g.Cur.State != Provisional || g.Shown() != &g.Cur || g.Tells() {
+		t.Errorf("held it is %+v", g.Cur)
+	}
+	g.see(3)
+	if g.Cur.State != Provisional {
+		t.Errorf("after one more account it is %v", g.Cur.State)
+	}
+	if g.see(4); g.Cur.State != Verified {
+		t.Errorf("after three accounts it is %v", g.Cur.State)
+	}
+	g = held()
+	if g.Withdraw(2); g.Cur.State != Held || g.Shown() != &g.Prev {
+		t.Errorf("without the friend's word it is %v", g.Cur.State)
+	}
+	g = held()
+	if g.Withdraw(1); g.Cur.State != Withdrawn || g.Cur.Doubt {
+		t.Errorf("without its deliverer it is %+v", g.Cur)
+	}
+	g.Restore(1)
+	if g.Cur.State != Verified {
+		t.Errorf("given back it is %v", g.Cur.State)
+	}
+	g = Page{Cur: Version{Digest: 2, By: 1, At: 10, State: Verified, Also: [3]Peer{2, 3, 4}}}
+	if g.Hold(1, 10) || g.Cur.State != Verified {
+		t.Errorf("what three accounts saw is %v", g.Cur.State)
+	}
+}

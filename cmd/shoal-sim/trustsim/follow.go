@@ -69,8 +69,14 @@ func (r *run) withdraw(now int64, m *member) {
 		s, again := &r.web.sites[n], 0
 		for i := s.first; i < s.first+s.pages; i++ {
 			r.settle(i, now)
-			if r.web.pages[i].rec.Withdraw(m.number) {
+			g := &r.web.pages[i].rec
+			if g.Withdraw(m.number) {
 				again++
+			}
+			for _, by := range [...]trust.Peer{g.Cur.By, g.Prev.By} { // for which m may have been the last to vouch
+				if o := r.byNumber(by); o != nil && o.gone {
+					g.Withdraw(by)
+				}
 			}
 		}
 		if again > 0 && !s.soon {

@@ -79,34 +79,35 @@ func (r *Room) Put(ctx context.Context, number uint64, s Side, f *Fetch) error {
 	if s == 0 || s >= sides {
 		return fmt.Errorf("archive: no side %d of a case", s)
 	}
-	return r.change(ctx, number, map[Side]*Fetch{s: f}, func(*pb.Case) {})
+	return r.change(ctx, number, map[Side]*Fetch{s: f}, func(*pb.Case) error { return nil })
 }
 
 // Ruled notes who lost a case, and what was added to that peer's score. A loser of 0 says that no peer was charged.
 func (r *Room) Ruled(ctx context.Context, number uint64, loser trust.Peer, amount, score float64, note string) error {
-	return r.change(ctx, number, nil, func(c *pb.Case) {
+	return r.change(ctx, number, nil, func(c *pb.Case) error {
 		c.Loser, c.Amount, c.Score, c.Note = uint64(loser), amount, score, channel.PlainText(note, maxNote)
+		return nil
 	})
 }
 
-// Object notes what the loser of a case says to it, once. Who says the same again, as when the answer was lost on its way, is not refused.
+// Object notes what the loser of a case says to it, once. Who says the same again, as when the answer was lost on its way, is not refused. What is refused writes
+// nothing: any member may ask for it.
 func (r *Room) Object(ctx context.Context, number uint64, by trust.Peer, text string) error {
 	text = channel.PlainText(text, MaxObjection)
-	var refused error
-	err := r.change(ctx, number, nil, func(c *pb.Case) {
-		refused = nil
+	return r.change(ctx, number, nil, func(c *pb.Case) error {
 		switch {
 		case c.Loser != uint64(by):
-			refused = fmt.Errorf("%w: nothing was charged to this peer for it", ErrObject)
+			return fmt.Errorf("%w: nothing was charged to this peer for it", ErrObject)
 		case text == "":
-			refused = fmt.Errorf("%w: it says nothing", ErrObject)
-		case c.Objection != "" && c.Objection != text:
-			refused = fmt.Errorf("%w: there is one already", ErrObject)
-		default:
-			c.Objection = text
+			return fmt.Errorf("%w: it says nothing", ErrObject)
+		case c.Objection == text:
+			return errAsItIs
+		case c.Objection != "":
+			return fmt.Errorf("%w: there is one already", ErrObject)
 		}
+		c.Objection = text
+		return nil
 	})
-	return firstOf(err, refused)
 }
 
 // Pardon notes that a peer was pardoned at some time: the cases that it had lost then are held against it no more.
@@ -120,7 +121,10 @@ func (r *Room) Pardon(ctx context.Context, peer trust.Peer, at time.Time) error 
 	})
 	for _, number := range lost {
 		if err == nil {
-			err = r.change(ctx, number, nil, func(c *pb.Case) { c.PardonedUs = schema.Micros(at) })
+			err = r.change(ctx, number, nil, func(c *pb.Case) error {
+				c.PardonedUs = schema.Micros(at)
+				return nil
+			})
 		}
 		if errors.Is(err, ErrNoCase) { // it was forgotten meanwhile
 			err = nil
@@ -149,15 +153,20 @@ func (r *Room) Objectors(ctx context.Context) (map[trust.Peer]int, error) {
 
 // Close says that nothing is left to be decided about a case.
 func (r *Room) Close(ctx context.Context, number uint64) error {
-	return r.change(ctx, number, nil, func(c *pb.Case) {
-		if c.ClosedUs == 0 {
-			c.ClosedUs = schema.Micros(r.cfg.Clock())
+	return r.change(ctx, number, nil, func(c *pb.Case) error {
+		if c.ClosedUs != 0 {
+			return errAsItIs
 		}
+		c.ClosedUs = schema.Micros(r.cfg.Clock())
+		return nil
 	})
 }
 
-// change changes a case that is there. Where another manager changes it at the same moment, one of the two looks again.
-func (r *Room) change(ctx context.Context, number uint64, add map[Side]*Fetch, edit func(*pb.Case)) error {
+// errAsItIs has a case stay as it is, without an error.
+var errAsItIs = errors.New("archive: nothing to change")
+
+// change changes a case that is there, unless edit fails. Where another manager changes it at the same moment, one of the two looks again.
+func (r *Room) change(ctx context.Context, number uint64, add map[Side]*Fetch, edit func(*pb.Case) error) error {
 	r.one.Lock()
 	defer r.one.Unlock()
 	err := ledger.Revised(func() error {
@@ -165,13 +174,15 @@ func (r *Room) change(ctx context.Context, number uint64, add map[Side]*Fetch, e
 		if err == nil && was.Value == nil {
 			err = ErrNoCase
 		}
+		if err == nil {
+			err = edit(c)
+		}
 		if err != nil {
 			return err
 		}
-		edit(c)
 		return r.store(ctx, number, c, was, add)
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errAsItIs) {
 		return fmt.Errorf("case %016x: %w", number, err)
 	}
 	return nil

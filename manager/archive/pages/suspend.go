@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -35,28 +36,39 @@ func (p *Pages) Withhold(ctx context.Context, id channel.ID, hashes []uint64, by
 				return g, false, v.resettle(hash, by)
 			}
 			out.Pages++
-			return g, true, v.take(hash, by, old)
+			if err := v.take(hash, by, old); err != nil {
+				return g, false, err
+			}
+			return g, true, v.withhold(&g, hash, old)
 		})
 	})
 }
 
-// withhold withdraws from a record what a suspended deliverer alone has said, so that a verdict that was on its way when the deliverer was suspended does not bring it
-// back. old is the record as it is stored.
+// withhold withdraws from a record what suspended deliverers alone have said, those who vouch for one another together: so a verdict that was on its way when one of
+// them was suspended does not bring it back, and a version falls with the last of them. old is the record as it is stored.
 func (v *verdicts) withhold(g *trust.Page, hash uint64, old *pb.Trust) error {
-	for _, by := range []trust.Peer{g.Cur.By, g.Prev.By} {
-		suspended, err := v.standings.isSuspended(uint64(by))
-		if err != nil {
-			return err
-		}
-		was := *g
-		if !suspended || !g.Withdraw(by) && *g == was {
-			continue
-		}
-		if err := v.take(hash, by, old); err != nil {
-			return err
+	changed, err := v.disown(g)
+	for _, by := range changed {
+		if err == nil {
+			err = v.take(hash, by, old)
 		}
 	}
-	return nil
+	return err
+}
+
+// disown takes out of a record what suspended deliverers have said, and tells who they are whose word was in it. Those who vouch come before those who delivered: what
+// is left of a version then is what others say.
+func (v *verdicts) disown(g *trust.Page) (changed []trust.Peer, err error) {
+	for _, by := range slices.Concat(g.Cur.Also[:], g.Prev.Also[:], []trust.Peer{g.Cur.By, g.Prev.By}) {
+		suspended, err := v.standings.isSuspended(uint64(by))
+		if err != nil {
+			return nil, err
+		}
+		if was := *g; suspended && (g.Withdraw(by) || *g != was) {
+			changed = append(changed, by)
+		}
+	}
+	return changed, nil
 }
 
 // take keeps what a record was before a deliverer's versions were withdrawn, unless that is kept already.
@@ -99,13 +111,16 @@ func (p *Pages) GiveBack(ctx context.Context, id channel.ID, hashes []uint64, by
 			was.LastBy, was.LastAt, was.Same = g.LastBy, g.LastAt, g.Same // who came last is not undone
 			after := was
 			after.Withdraw(by)
+			if _, err := v.disown(&after); err != nil {
+				return g, false, err
+			}
 			if g == after {
 				g = was
 			} else {
 				g.Restore(by)
 			}
 			out.Pages++
-			return g, true, nil
+			return g, true, v.withhold(&g, hash, now)
 		})
 	})
 }
