@@ -18,6 +18,7 @@ type TrustInfo struct {
 	Proposal  trust.Proposal
 	Standings map[trust.Standing]int // peers
 	Suspects  int
+	Above     int // peers whose score is where one is suspended, and that work on: it came to that before the rules were as they are
 	Counts    AuditCounts
 	Errands   ErrandCounts
 	Waiting   int // pages that are being looked at, or wait for it
@@ -82,10 +83,7 @@ func (au *auditor) info(now time.Time) TrustInfo {
 		if p.Peer == au.arbiter {
 			continue
 		}
-		i.Standings[p.Standing]++
-		if p.Suspect {
-			i.Suspects++
-		}
+		i.Count(&p)
 	}
 	i.Doubts = slices.DeleteFunc(au.trust.Doubts(now), func(d trust.Doubt) bool { // of several managers, one tells that has the channel now
 		_, mine := au.table.Find(d.Channel)
@@ -104,6 +102,17 @@ func (au *auditor) info(now time.Time) TrustInfo {
 	i.InDoubt = len(i.Doubts)
 	i.Doubts = i.Doubts[:min(len(i.Doubts), mostDoubts)]
 	return i
+}
+
+// Count adds a peer to the sums.
+func (i *TrustInfo) Count(p *trust.Info) {
+	i.Standings[p.Standing]++
+	if p.Suspect {
+		i.Suspects++
+	}
+	if p.Standing < trust.Suspended && slices.Max(p.Scores[:]) >= i.Rules.T {
+		i.Above++
+	}
 }
 
 // Trust sums up how far peers are believed.

@@ -115,8 +115,19 @@ func (au heir) takeAudits(ctx context.Context, taken channel.Taken, gone bool) e
 const mostLeft = 100_000
 
 // judgeLeft reads once more what the feed told of deliveries that managers which have gone had taken in and not judged, as far as their channels are this one's now.
-// What they had judged already is as it is.
+// What they had judged already is as it is. It goes on with what was decided there about peers and is not carried out.
 func (au heir) judgeLeft(ctx context.Context, taken channel.Taken) error {
+	decided, err := au.tenancy.Shared.Left(ctx, stateSentences)
+	if err != nil {
+		return fmt.Errorf("read what was decided about peers: %w", err)
+	}
+	if err := au.onLoop(ctx, func(now time.Time) {
+		for _, b := range decided {
+			au.sentences.goOn(now, b)
+		}
+	}); err != nil {
+		return err
+	}
 	judged, err := au.tenancy.Shared.Left(ctx, stateTrustAt)
 	if err != nil {
 		return fmt.Errorf("read up to where the feed was judged: %w", err)

@@ -23,6 +23,7 @@ type leftBehind struct {
 	Shared
 	judged     []string
 	gone, here []byte // audits
+	decided    []byte
 }
 
 // Others are those that are here, and what those that have gone keep still.
@@ -31,6 +32,9 @@ func (l *leftBehind) Others(context.Context, string) ([][]byte, error) {
 }
 
 func (l *leftBehind) Left(_ context.Context, name string) (out [][]byte, err error) {
+	if name == stateSentences {
+		return [][]byte{l.decided, nil}, nil
+	}
 	if name == stateErrands {
 		return [][]byte{l.gone, []byte("torn")}, nil
 	}

@@ -21,13 +21,21 @@ const stateSentences = "trust-sentences"
 type sentences struct {
 	au    *auditor
 	open  map[sentenceKey]*sentence
-	dirty bool      // some were carried out since they were written
-	write time.Time // no earlier is written again what could not be written
+	heard map[heardSentence]bool // of managers that have gone, which were gone on with here
+	dirty bool                   // some were carried out since they were written
+	write time.Time              // no earlier is written again what could not be written
 }
 
 type sentenceKey struct {
 	peer  trust.Peer
 	pages bool
+}
+
+// heardSentence tells decisions apart.
+type heardSentence struct {
+	sentenceKey
+	barred bool
+	at     int64
 }
 
 // sentence is one part of a decision about a peer.
@@ -211,20 +219,32 @@ func (s *sentences) restore(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("read what was decided about peers: %w", err)
 	}
-	var kept []sentence
-	if b == nil {
-		return nil
-	}
-	if err := json.Unmarshal(b, &kept); err != nil {
-		s.au.log.Error("what was decided about peers, and is not carried out yet, cannot be read; uphold or pardon again those who are concerned", "err", err)
-		return nil
-	}
-	for _, x := range kept {
-		p, known := s.au.trust.Peer(x.Peer)
-		if _, again := s.open[x.key()]; !known || again || x.Barred != (p.Standing >= trust.Suspended) {
-			continue
-		}
-		s.pass(now, x)
-	}
+	s.goOn(now, b)
 	return nil
 }
+
+// goOn does what a manager has kept, this one before its start or one that has gone, as far as that is still how it was decided.
+func (s *sentences) goOn(now time.Time, b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	var kept []sentence
+	if err := json.Unmarshal(b, &kept); err != nil {
+		s.au.log.Error("what was decided about peers, and is not carried out yet, cannot be read; uphold or pardon again those who are concerned", "err", err)
+		return
+	}
+	for _, x := range kept {
+		h := heardSentence{x.key(), x.Barred, x.At.UnixNano()}
+		p, known := s.au.trust.Peer(x.Peer)
+		if _, again := s.open[x.key()]; !known || again || s.heard[h] || x.Barred != (p.Standing >= trust.Suspended) {
+			continue
+		}
+		if s.heard == nil || len(s.heard) >= mostHeard {
+			s.heard = map[heardSentence]bool{}
+		}
+		s.heard[h] = true
+		s.pass(now, x)
+	}
+}
+
+const mostHeard = 1 << 12

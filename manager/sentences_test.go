@@ -120,3 +120,60 @@ func TestUnwrittenDecisionsKeepTheLoopFree(t *testing.T) {
 		t.Error("it is not written when the database is back")
 	}
 }
+
+// TestDecisionsOfGoneManagersAreCarriedOut has a manager take over from one that has gone, and had decided about two peers and carried out nothing of it: this one does,
+// once. What was decided otherwise since is left alone.
+func TestDecisionsOfGoneManagersAreCarriedOut(t *testing.T) {
+	gone, _, d := judging(t)
+	names := []string{"liar", "pardoned", "pardoned elsewhere"}
+	for _, name := range names {
+		n := gone.number(name)
+		if err := gone.Vouch(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		gone.trust.Convict(n)
+		gone.bar(time.Now(), n, true)
+		gone.withdraw(time.Now(), n, true)
+	}
+	if _, err := gone.Pardon(t.Context(), "pardoned"); err != nil { // its clerks do nothing of it
+		t.Fatal(err)
+	}
+
+	au, a, _ := judging(t)
+	bars := []string{}
+	au.cfg.Bar = func(name string, barred bool) error {
+		bars = append(bars, fmt.Sprint(name, " ", barred))
+		return nil
+	}
+	for _, name := range names {
+		n := gone.number(name)
+		a.rows = append(a.rows, archive.Deliverer{Number: uint64(n), Peer: name, Account: name})
+		s := trust.ShardOf(n)
+		if err := au.trust.Adopt(s, gone.trust.Append(nil, s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	au.trust.Pardon(gone.number("pardoned elsewhere"))
+	au.tenancy = &tenancy{core: au.core, Several: &Several{Shared: &leftBehind{decided: d.states[stateSentences]}}}
+	for range 2 { // it takes partitions twice within the hour
+		if err := (heir{au}).judgeLeft(t.Context(), channel.Taken{}); err != nil {
+			t.Fatal(err)
+		}
+		for job := au.clerks.next(0); job != nil; job = au.clerks.next(0) {
+			job(t.Context())
+		}
+		au.drain()
+	}
+	slices.Sort(bars)
+	if want := []string{"liar true", "pardoned false"}; !slices.Equal(bars, want) {
+		t.Errorf("members are %q, want %q", bars, want)
+	}
+	slices.Sort(a.did)
+	want := []string{"pardon " + archive.DelivererName(uint64(gone.number("pardoned"))), "suspend " + archive.DelivererName(uint64(gone.number("liar")))}
+	if !slices.Equal(a.did, want) {
+		t.Errorf("the archive was told %q, want %q", a.did, want)
+	}
+	if len(au.sentences.open) > 0 {
+		t.Errorf("still to be done: %+v", au.sentences.sorted())
+	}
+}

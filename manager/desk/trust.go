@@ -29,6 +29,7 @@ type Trust struct {
 	Suspended   int `json:"peers_suspended"`
 	Banned      int `json:"peers_banned"`
 	Suspects    int `json:"peers_suspect"`
+	Above       int `json:"peers_above"` // whose score is where one is suspended, and that are not
 	// Peers and accounts that an operator has banned, whatever was delivered.
 	Barred int `json:"banned_by_operator"`
 	// Sums since the manager's start.
@@ -307,7 +308,7 @@ func trustOf(i *manager.TrustInfo) Trust {
 		TrustRules: TrustRules{Enforce: r.Enforce, T: r.T, Newcomers: r.Newcomers, Beside: r.Beside, SuspectShare: r.SuspectShare, PerTask: r.PerTask, PerNew: r.PerNew},
 		Arbiter:    r.Arbiter, Proposed: TrustProposal{T: i.Proposal.T, Lost: i.Proposal.Q, Excursions: i.Proposal.Excursions, PeerYears: i.Proposal.PeerYears},
 		Newcomers: i.Standings[trust.Newcomer], Established: i.Standings[trust.Established], Suspended: i.Standings[trust.Suspended], Banned: i.Standings[trust.Banned],
-		Suspects: i.Suspects, Deliveries: c.Deliveries, Pages: c.Pages, Unjudged: c.Lost, Asked: e.Asked, Answered: e.Answered, Late: e.Late, Dropped: e.Dropped, Waiting: i.Waiting,
+		Suspects: i.Suspects, Above: i.Above, Deliveries: c.Deliveries, Pages: c.Pages, Unjudged: c.Lost, Asked: e.Asked, Answered: e.Answered, Late: e.Late, Dropped: e.Dropped, Waiting: i.Waiting,
 		Watched: i.Watched, Seen: i.Seen, Contested: c.Arbitrations, Arbitrated: c.Fetched, Unseen: c.Unseen, Charges: c.Charges, Suspensions: c.Suspended, WouldSuspend: c.WouldSuspend,
 	}
 	if c.Pages > 0 {
@@ -370,6 +371,9 @@ func trustSays(t *Trust) []string {
 			says = append(says, fmt.Sprintf("Too little is known to propose at which score a peer should be suspended: %d excursions of scores, %.1f years of peers' work.", t.Proposed.Excursions, t.Proposed.PeerYears))
 		}
 	}
+	if t.Enforce && t.Above > 0 {
+		says = append(says, fmt.Sprintf("%s tasks still with a score of %.4g or more, from before scores counted or the limit was so low: each is suspended after the next look at what it did. shoal trust show --peers names them.", takes(t.Above), t.T))
+	}
 	if !t.Arbiter {
 		says = append(says, "There is no arbiter: two more peers decide what is contested, so that two liars who are asked by chance have their way.")
 	}
@@ -380,6 +384,14 @@ func trustSays(t *Trust) []string {
 		says = append(says, fmt.Sprintf("%d suspended: look at the evidence, then uphold or pardon.", t.Suspended))
 	}
 	return append(says, "Pages that were stored before scores ran are provisional until another account sees them alike.")
+}
+
+// takes begins a sentence about peers that take something.
+func takes(n int) string {
+	if n == 1 {
+		return "1 peer takes"
+	}
+	return fmt.Sprintf("%d peers take", n)
 }
 
 // Peers tells how far each peer is believed, those first against whom most is held, and how many more there are.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shoal/manager"
+	"shoal/manager/trust"
 )
 
 // A pardon says what it gives back, and what it does not.
@@ -88,5 +89,25 @@ func TestBlindSays(t *testing.T) {
 	says := blindSays([]manager.Blind{{Vantage: 0, Hosts: 4, Why: "no route", All: true}, {Vantage: 2, Hosts: 9, Why: "refused", Machine: "b"}})
 	if len(says) != 2 || !strings.Contains(says[0], "nothing from the last 4 hosts") || !strings.Contains(says[0], "(no route). As long as") || !strings.Contains(says[1], "on b itself could fetch nothing through proxy 2 of --arbiter-via from the last 9 hosts") {
 		t.Errorf("%q", says)
+	}
+}
+
+// TestWhoIsAboveTheLimitIsTold lets scores count in a network where two peers have reached the score by then: the operator is told that they take tasks still. In
+// shadow, and of those that are suspended, there is nothing to tell.
+func TestWhoIsAboveTheLimitIsTold(t *testing.T) {
+	i := manager.TrustInfo{Standings: map[trust.Standing]int{}}
+	i.Rules.T = 18
+	for _, p := range []trust.Info{{Standing: trust.Established, Scores: [3]float64{18, 0, 0}}, {Standing: trust.Newcomer, Scores: [3]float64{0, 0, 30}}, {Standing: trust.Suspended, Scores: [3]float64{20, 0, 0}}, {Standing: trust.Established, Scores: [3]float64{17.9, 0, 0}}} {
+		i.Count(&p)
+	}
+	told := func() bool {
+		return strings.Contains(strings.Join(trustOf(&i).Says, "\n"), "2 peers take tasks still with a score of 18 or more")
+	}
+	if told() {
+		t.Error("told in shadow")
+	}
+	i.Rules.Enforce = true
+	if !told() {
+		t.Errorf("%q", trustOf(&i).Says)
 	}
 }

@@ -102,12 +102,9 @@ func (r *Running) Trust(ctx context.Context) (manager.TrustInfo, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Standings, out.Suspects = map[trust.Standing]int{}, 0
+	out.Standings, out.Suspects, out.Above = map[trust.Standing]int{}, 0, 0
 	for i := range known {
-		out.Standings[known[i].Standing]++
-		if known[i].Suspect {
-			out.Suspects++
-		}
+		out.Count(&known[i].Info)
 	}
 	return out, nil
 }
