@@ -100,15 +100,12 @@ func (v *Version) Seen() int {
 	return len(v.Also)
 }
 
-// doubted is how many accounts beside the deliverer's must have seen a version of a delivery that lost before the arbiter.
-const doubted = 3
-
 // needed is how many accounts beside the deliverer's must have seen a version before it is verified. Liars who are after one host vouch for each other:
 // two of them are not enough where there is a doubt.
 func (p *Page) needed(v *Version) int {
 	switch {
 	case v.Doubt:
-		return doubted
+		return 3
 	case p.IsDynamic():
 		return 2
 	}
@@ -170,23 +167,14 @@ func (p *Page) disbelieve(by Peer, at int64) {
 	}
 }
 
-// Hold marks the version that a peer delivered at a time as held, if nobody has corroborated it. One that fewer accounts saw than a doubt asks for is provisional until
-// more have: the one that did may be a friend of who delivered it. What the same delivery said of another's version corroborates it no more: liars who are after one
-// host come in turn, and each would vouch for the one before. It reports whether the record has changed.
+// Hold marks the version that a peer delivered at a time as held, if nobody has corroborated it. What the same delivery said of another's version corroborates it no
+// more: liars who are after one host come in turn, and each would vouch for the one before. It reports whether the record has changed.
 func (p *Page) Hold(by Peer, at int64) bool {
 	unsaid := p.LastBy == by && p.LastAt == at && p.unsay(&p.Cur, by)
-	v := &p.Cur
-	switch {
-	case v.By != by || v.At != at:
-		return unsaid
-	case v.State == Held, v.State == Provisional && !(v.Doubt && v.Seen() > 0): // else it was verified before
-		v.State = Held
-	case v.State == Verified && v.Seen() < doubted:
-		v.State = Provisional
-	default:
+	if p.Cur.By != by || p.Cur.At != at || p.Cur.State != Provisional && p.Cur.State != Held {
 		return unsaid
 	}
-	v.Doubt = true
+	p.Cur.State, p.Cur.Doubt = Held, true
 	return true
 }
 
@@ -202,9 +190,6 @@ func (p *Page) unsay(v *Version, by Peer) bool {
 		if v.State = Provisional; v.Doubt {
 			v.State = Held
 		}
-	}
-	if v.State == Provisional && v.Doubt && v.Seen() == 0 {
-		v.State = Held // nobody else stands for it any more
 	}
 	return true
 }
@@ -230,7 +215,6 @@ func (p *Page) Withdraw(by Peer) (again bool) {
 			again = true
 		}
 		if v.By == by && v.Seen() < p.needed(v) {
-			v.Doubt = v.Doubt && v.State != Provisional // of one that somebody else saw: who sees it again need not be doubted
 			v.State = Withdrawn
 			again = again || v == &p.Cur
 		}
