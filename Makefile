@@ -54,7 +54,8 @@ vet: ## go vet
 	$(GO) vet ./...
 
 fmt: ## fail where gofmt would change something
-	@out=$$(git ls-files '*.go' | xargs gofmt -l); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	@files=$$(git ls-files '*.go') && [ -n "$$files" ] || { echo "git lists no Go files here" >&2; exit 1; }; \
+	  out=$$(gofmt -l $$files) || exit 1; if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 
 $(LINT):
 	GOBIN=$(abspath $(BIN)) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
@@ -171,12 +172,13 @@ crash: ## kills the manager, archive included, CRASHES times (default 200) under
 updates: ## a peer under load through releases that crash, do nothing, and do well, with real processes (some minutes)
 	SHOAL_UPDATES=1 $(GO) test -count=1 -timeout 15m -v -run 'TestUpdates$$' ./internal/lab/e2e
 
-chaos: ## everything breaks by a seeded script for CHAOS_MINUTES (default 5), before an outside judge: processes, wires, disks, members; an operator works meanwhile (CHAOS_SEED=7: that script; CHAOS_SCRIPT=FILE: the one of a failure; CHAOS_SHRINK=30: 30 tries at a shorter one that fails; CHAOS_OLD=COMMIT: begins in that version, and upgrades; CHAOS_TABLE=FILE: adds a line to that table; CHAOS_MINUTES=60: 60 peers and 3,000 hosts, as many as CHAOS_PEERS and CHAOS_HOSTS say otherwise; Linux, root)
-	SHOAL_CHAOS_MINUTES=$(or $(CHAOS_MINUTES),5) SHOAL_CHAOS_PEERS=$(CHAOS_PEERS) SHOAL_CHAOS_HOSTS=$(CHAOS_HOSTS) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SEED=$(CHAOS_SEED) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) SHOAL_CHAOS_OLD=$(CHAOS_OLD) SHOAL_CHAOS_TABLE=$(if $(CHAOS_TABLE),$(abspath $(CHAOS_TABLE))) $(GO) test -count=1 -timeout 150m -v -run 'TestChaos$$' ./internal/lab/e2e
+CHAOS_LONGEST ?= 96h # of a run and all tries of CHAOS_SHRINK
+chaos: ## everything breaks by a seeded script for CHAOS_MINUTES (default 5), before an outside judge: processes, wires, disks, members; an operator works meanwhile (CHAOS_SEED=7: that script; CHAOS_SCRIPT=FILE: the one of a failure; CHAOS_SHRINK=30: 30 tries at a shorter one that fails, each as long as the run, and each that does is told at once; CHAOS_OLD=COMMIT: begins in that version, and upgrades; CHAOS_TABLE=FILE: adds a line to that table; CHAOS_MINUTES=60: 60 peers and 3,000 hosts, as many as CHAOS_PEERS and CHAOS_HOSTS say otherwise; Linux, root)
+	SHOAL_CHAOS_MINUTES=$(or $(CHAOS_MINUTES),5) SHOAL_CHAOS_PEERS=$(CHAOS_PEERS) SHOAL_CHAOS_HOSTS=$(CHAOS_HOSTS) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SEED=$(CHAOS_SEED) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) SHOAL_CHAOS_OLD=$(CHAOS_OLD) SHOAL_CHAOS_TABLE=$(if $(CHAOS_TABLE),$(abspath $(CHAOS_TABLE))) $(GO) test -count=1 -timeout $(if $(CHAOS_SHRINK),$(CHAOS_LONGEST),150m) -v -run 'TestChaos$$' ./internal/lab/e2e
 
 CHAOS_SEEDS ?= 7,11
 chaos-brief: ## the short form of make chaos, as CI runs it: half a minute of faults for each of CHAOS_SEEDS (default 7,11), two minutes in all (CHAOS_SCRIPT, CHAOS_SHRINK as above; CHAOS_PLANT=compact has each run fail that compacts, to try CHAOS_SHRINK; Linux, root)
-	SHOAL_CHAOS_BRIEF=$(CHAOS_SEEDS) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) $(GO) test -count=1 -timeout 20m -v -run 'TestChaosBrief$$' ./internal/lab/e2e
+	SHOAL_CHAOS_BRIEF=$(CHAOS_SEEDS) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) $(GO) test -count=1 -timeout $(if $(CHAOS_SHRINK),$(CHAOS_LONGEST),20m) -v -run 'TestChaosBrief$$' ./internal/lab/e2e
 
 chaos-seeds: ## the short form for many seeds, one after the other (CHAOS_SEEDS=200-299, or 7,11,200-299): bin/chaos/table.tsv gets a line for each, with its verdict and the faults of each kind, and says at the end what all lines come to; bin/chaos/seed-N.log has what a run said (Linux, root)
 	mkdir -p $(BIN)/chaos
@@ -235,7 +237,7 @@ page-costs: ## what the volunteer's page takes: first paint beside an empty page
 	SHOAL_PAGE_S=$(PAGE_S) $(GO) test -count=1 -v -run 'TestVolunteersPageCosts$$' ./internal/lab/e2e
 
 pictures: ## the pictures of docs/volunteer.md (Chromium; SHOAL_AXE as for the tests)
-	mkdir -p docs/pictures && dir=$$(mktemp -d) && SHOAL_PICTURES=$$dir $(GO) test -count=1 -run 'TestVolunteersPageForAll$$' ./internal/lab/e2e && for v in join now limits history; do cp $$dir/home-$$v-1280-light-top.png docs/pictures/home-$$v.png; done && cp $$dir/home-now-360-dark-top.png docs/pictures/home-now-phone.png; rm -rf $$dir
+	set -e; mkdir -p docs/pictures; dir=$$(mktemp -d); trap "rm -rf $$dir" EXIT; SHOAL_PICTURES=$$dir $(GO) test -count=1 -run 'TestVolunteersPageForAll$$' ./internal/lab/e2e; for v in join now limits history; do cp $$dir/home-$$v-1280-light-top.png docs/pictures/home-$$v.png; done; cp $$dir/home-now-360-dark-top.png docs/pictures/home-now-phone.png
 
 idle: ## what a peer at rest with eight connections costs: messages, and packets at the kernel's counters (root; Linux namespaces; 6 minutes)
 	SHOAL_IDLE=300 $(GO) test -count=1 -timeout 20m -v -run TestIdle ./overlay/p2p

@@ -86,5 +86,6 @@ type Report struct {
 	Errors        map[string]int // by kind
 	RTT           time.Duration  // minimum TCP connect time to the host
 	Gap           time.Duration  // politeness wait between requests
+	Rest          time.Duration  // for how long after Ended the host wants no request: after a slow answer, or as it asked by Retry-After
 	Robots        string         // "allowed", "none", "disallowed", "unreachable"
 }

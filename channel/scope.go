@@ -81,8 +81,8 @@ func startsWithScheme(raw string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// Key returns a string that identifies the reach of s. Two channels of one network must not have the same key.
-// Filters and depth are not part of it.
+// Key returns a string that identifies the reach of s, and the spelling of its directories. Two channels of one network
+// must not have the same key. Filters and depth are not part of it.
 func (s *Scope) Key() string {
 	dirs := slices.Compact(slices.Sorted(slices.Values(s.Dirs)))
 	return s.Host + "\n" + strings.Join(dirs, "\n")
@@ -101,6 +101,9 @@ func (s *Scope) Compile() (*Matcher, error) {
 		return nil, err
 	}
 	m := &Matcher{host: s.Host, dirs: slices.Clone(s.Dirs)}
+	for i, d := range m.dirs {
+		m.dirs[i] = Respell(d)
+	}
 	var err error
 	if m.filters, err = compilePatterns(s.Filters); err != nil {
 		return nil, err
@@ -132,7 +135,7 @@ func (m *Matcher) inDirs(tail string) bool {
 	if m.dirs == nil {
 		return true
 	}
-	path, _, _ := strings.Cut(tail, "?")
+	path, _, _ := strings.Cut(Respell(tail), "?")
 	for _, d := range m.dirs {
 		if strings.HasPrefix(path, d) || path == d[:len(d)-1] {
 			return true
@@ -141,9 +144,17 @@ func (m *Matcher) inDirs(tail string) bool {
 	return false
 }
 
-func anyMatch(patterns []*regexp.Regexp, s string) bool {
+// anyMatch reports whether a pattern matches a canonical URL, in the spelling of today or of versions before 0.2.0: a pattern may be written for either.
+func anyMatch(patterns []*regexp.Regexp, url string) bool {
+	if len(patterns) == 0 {
+		return false
+	}
+	other := FormerSpelling(url)
+	if other == url {
+		other = Respell(url)
+	}
 	for _, p := range patterns {
-		if p.MatchString(s) {
+		if p.MatchString(url) || other != url && p.MatchString(other) {
 			return true
 		}
 	}
@@ -190,7 +201,7 @@ func (s *Scope) checkDirs() error {
 		if d == "/" {
 			return fmt.Errorf("%w: the directory \"/\" is the whole host", ErrScope)
 		}
-		if c, err := Canonical(s.Host + d); err != nil || c != s.Host+d {
+		if c, err := Canonical(s.Host + d); err != nil || c != Respell(s.Host+d) {
 			return fmt.Errorf("%w: directory %q is not in canonical form", ErrScope, short(d))
 		}
 	}

@@ -35,6 +35,12 @@ type Hot struct {
 	Facts  []byte  // the scheduler's record, Learnt.EstimatorBlob; nil: none yet
 }
 
+// Entire is a channel with all that the database has of it.
+type Entire struct {
+	Channel
+	Lease []byte // the lease's record; nil: never handed out
+}
+
 // HostKey stands for a Web host where ten million names would take too much memory. It holds 64 bits of the SHA-256
 // of Scope.Host, so that a site cannot choose a name that collides with another's. It is never zero.
 type HostKey uint64

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 	whatwgerrors "github.com/nlnwa/whatwg-url/errors"
-	whatwg "github.com/nlnwa/whatwg-url/url"
 )
 
 // ErrURL is returned for text that is not an http or https URL that a peer may fetch.
@@ -37,6 +35,15 @@ func Resolve(base, ref string) (string, error) {
 		return u, nil
 	}
 	return slowCanonical(base, ref)
+}
+
+// IsURL reports whether a reference found on the page base is a URL by the URL Standard, of whatever scheme.
+func IsURL(base, ref string) bool {
+	if len(ref) > maxRawURL || len(base) > maxRawURL || longUserInfo(ref) || longUserInfo(base) {
+		return false
+	}
+	_, err := parse(base, ref)
+	return err == nil
 }
 
 // URLHash returns the hash that identifies a canonical URL in digests and seen sets.
@@ -72,13 +79,7 @@ func slowCanonical(base, ref string) (string, error) {
 	if longUserInfo(ref) || longUserInfo(base) {
 		return "", urlError(ref, fmt.Sprintf("a user name of more than %d bytes", maxUserInfo))
 	}
-	var u *whatwg.Url
-	var err error
-	if base == "" {
-		u, err = parser.Parse(ref)
-	} else {
-		u, err = parser.ParseRef(base, ref)
-	}
+	u, err := parse(base, ref)
 	if err != nil {
 		return "", urlError(ref, parserSays(err))
 	}
@@ -90,7 +91,7 @@ func slowCanonical(base, ref string) (string, error) {
 		return "", urlError(ref, err.Error())
 	}
 	if strings.Contains(host, "xn--") && !isPlainText(ref) {
-		if again, err := parser.Parse("http://" + host + "/"); err != nil || again.Hostname() != host {
+		if again, err := parse("", "http://"+host+"/"); err != nil || again.Hostname() != host {
 			return "", urlError(ref, "the DNS can have no such name")
 		}
 	}
@@ -116,37 +117,6 @@ func slowCanonical(base, ref string) (string, error) {
 		return "", urlError(ref, fmt.Sprintf("longer than %d bytes", MaxURL))
 	}
 	return b.String(), nil
-}
-
-// isPlainText reports whether the parser takes the name of a host in a reference as it stands there. From other names it may make one that it would
-// not read: of "≠" it makes "xn--1ch", which it refuses.
-func isPlainText(ref string) bool {
-	for i := range len(ref) {
-		if ref[i] >= utf8.RuneSelf || ref[i] == '%' {
-			return false
-		}
-	}
-	return true
-}
-
-// parser is the library's, with host names as today's UTS 46 maps them.
-var parser = whatwg.NewParser(whatwg.WithPreParseHostFunc(mapSharpS))
-
-// mapSharpS maps "ẞ" to "ß", as UTS 46 does since Unicode 15.1. The library's tables are older and make it "ss", which is another host. It
-// may be percent-encoded.
-func mapSharpS(_ *whatwg.Url, host string) string {
-	const sharp, encoded = "ẞ", "%E1%BA%9E"
-	host = strings.ReplaceAll(host, sharp, "ß")
-	for from := 0; ; {
-		i := strings.IndexByte(host[from:], '%')
-		if i < 0 {
-			return host
-		}
-		if from += i; len(host) >= from+len(encoded) && strings.EqualFold(host[from:from+len(encoded)], encoded) {
-			host = host[:from] + "ß" + host[from+len(encoded):]
-		}
-		from++
-	}
 }
 
 // maxUserInfo bounds user name and password. The parser takes 50 ms for 6 kB of them, and Canonical drops them

@@ -229,3 +229,26 @@ func TestSharpS(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 }
+
+// TestHostsOfTodaysUTS46: host names are mapped by tables of today and by the URL Standard's rules, which do not forbid "_" beside letters of other alphabets.
+func TestHostsOfTodaysUTS46(t *testing.T) {
+	for _, c := range [][2]string{
+		{"my_shop.bücher.example", "my_shop.xn--bcher-kva.example"}, {"MY_shop.xn--BCHER-kva.example", "my_shop.xn--bcher-kva.example"},
+		{"_dmarc.xn--bcher-kva.example", "_dmarc.xn--bcher-kva.example"}, {"my_bücher.example", "xn--my_bcher-95a.example"}, {"a_b.b%C3%BCcher.example", "a_b.xn--bcher-kva.example"},
+		{"\u04c0.com", "xn--s5a.com"}, {"%D3%80.com", "xn--s5a.com"}, {"\u10a0\u10c5.ge", "xn--rkj0d.ge"}, {"\u2132.com", "xn--73g.com"}, {"\u2183.com", "xn--r5g.com"},
+		{"a\u115fb\u1160c\u17b4d\u17b5e\u180ef.com", "abcdef.com"}, {"ge\u2061o\u206frg\u3164.org", "georg.org"}, {"\U0001ccd6\U0001ccf9.com", "a9.com"},
+		{"≠.com", "xn--1ch.com"}, {"xn--1ch.com", "xn--1ch.com"}, {"a_b.xn--1ch.com", "a_b.xn--1ch.com"},
+		{"my_shop.xn--a.example", ""}, {"my_shop.xn--.example", ""}, {"my_shop.a$b.bücher.example", ""}, {"a_b.bücher .example", ""}, {"a_b.%25.bücher.example", ""},
+		{"a_b.b%fccher.example", ""}, {"a_b.אa.example", ""}, {"a_b.\u2135a.example", ""}, {"a_b.xn--\u00fc.example", ""}, {"\u115f", ""}, {"a.\u115f.com", ""}, {"a_\u200db.com", ""},
+	} {
+		got, err := Canonical("http://" + c[0] + "/x")
+		if want := "http://" + c[1] + "/x"; c[1] != "" && (got != want || err != nil) || c[1] == "" && err == nil {
+			t.Errorf("%s: %q, want %q (%v)", c[0], got, c[1], err)
+		}
+		if err == nil {
+			if again, err := Resolve(got, "x"); err != nil || again != got {
+				t.Errorf("%s: a link on it is %q (%v)", got, again, err)
+			}
+		}
+	}
+}

@@ -55,7 +55,7 @@ func sampleReport() Report {
 	return Report{
 		Channel: 7, Gen: 9, Peer: "12D3KooWA", Outcome: Stopped, Reason: "asked to", Started: when, Ended: when.Add(time.Minute), Pages: 9,
 		New: 1, Changed: 2, NearUnchanged: 3, Unchanged: 2, Gone: 1, BytesDown: 1 << 40, BytesUp: 5, Truncated: true, Left: 3,
-		Inter: []string{"http://other.test/"}, Errors: map[string]int{"timeout": 2, "dns": 1}, RTT: time.Millisecond, Gap: time.Second,
+		Inter: []string{"http://other.test/"}, Errors: map[string]int{"timeout": 2, "dns": 1}, RTT: time.Millisecond, Gap: time.Second, Rest: 4 * time.Minute,
 		Robots: "allowed",
 	}
 }

@@ -192,7 +192,7 @@ func (r *Report) pb() *pb.Report {
 		StartedUs: micros(r.Started), EndedUs: micros(r.Ended), Pages: int64(r.Pages), New: int64(r.New), Changed: int64(r.Changed),
 		NearUnchanged: int64(r.NearUnchanged), Unchanged: int64(r.Unchanged), Gone: int64(r.Gone), BytesDown: r.BytesDown,
 		BytesUp: r.BytesUp, Truncated: r.Truncated, Left: int64(r.Left), Inter: texts(r.Inter), RttUs: r.RTT.Microseconds(),
-		GapUs: r.Gap.Microseconds(), Robots: text(r.Robots),
+		GapUs: r.Gap.Microseconds(), RestUs: r.Rest.Microseconds(), Robots: text(r.Robots),
 	}
 	other := 0
 	for i, kind := range slices.Sorted(maps.Keys(r.Errors)) {
@@ -217,7 +217,7 @@ func (c *checker) report(m *pb.Report) Report {
 		New: c.count("new", m.New, maxInt), Changed: c.count("changed", m.Changed, maxInt),
 		NearUnchanged: c.count("near-unchanged", m.NearUnchanged, maxInt), Unchanged: c.count("unchanged", m.Unchanged, maxInt),
 		Gone: c.count("gone", m.Gone, maxInt), Truncated: m.Truncated, Left: c.count("left", m.Left, maxInt),
-		Inter: c.urls("inter-site URLs", m.Inter, MaxReportInter), RTT: c.duration("RTT", m.RttUs), Gap: c.duration("gap", m.GapUs),
+		Inter: c.urls("inter-site URLs", m.Inter, MaxReportInter), RTT: c.duration("RTT", m.RttUs), Gap: c.duration("gap", m.GapUs), Rest: c.duration("rest", m.RestUs),
 		Robots: c.text("robots", m.Robots, MaxText),
 	}
 	if r.Channel == 0 || r.Gen == 0 || r.Outcome == 0 {

@@ -48,19 +48,19 @@ func (a accused) forget() {
 	}
 }
 
-// refusedBy takes in a report that a host refuses crawlers, and reports whether the host is blocked for it. If not, the host waits, no longer for
-// further words of the same party. said is what follows for the channel.
-func (le *learner) refusedBy(now time.Time, name string, e *archive.Entry, said verdict) bool {
+// refusedBy takes in a report that a host refuses crawlers: the host is blocked for it, or waits, no longer for further words of the same party. said is what
+// follows for the channel.
+func (le *learner) refusedBy(now time.Time, name string, e *archive.Entry, said verdict) {
 	key, v := channel.KeyOf(name), le.cfg.Swarm.View()
 	by := le.parties.of(v, e.Peer)
 	if le.accused.accuse(now, key, by, soleParty(v, by)) {
 		le.blockHost(now, name, e.Report.Reason)
-		return true
+		return
 	}
 	h := le.keep.records[key]
 	if until := now.Add(le.pause(said, 1)); until.After(h.NextVisit) {
 		h.NextVisit = until
+		le.machine.Leave(key, until)
 	}
 	le.tally.fault("host accused")
-	return false
 }

@@ -1,11 +1,13 @@
 package manager_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"shoal/channel"
 	"shoal/manager"
+	"shoal/manager/desk"
 )
 
 // A host is blocked when the one account that there is has said twice that it refuses; in between it waits.
@@ -82,4 +84,31 @@ func TestOnePartyBlocksNoHost(t *testing.T) {
 	if h, err := b.db.Host(t.Context(), "https://a.example"); err != nil || h.Blocked != "" {
 		t.Errorf("blocked: %q, %v", h.Blocked, err)
 	}
+}
+
+// TestARefusingSiteIsSeen has a host refuse the first crawl of a channel, which is not blocked on that one word: all that an operator looks at says so.
+func TestARefusingSiteIsSeen(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) {
+		s.refuses = "https://a.example"
+		c.Failing = manager.Failing{Pause: time.Hour, MaxPause: time.Hour, Limit: 3}
+	})
+	id := b.add(t, "https://a.example")[0]
+	until(t, "a refusal", func() bool { r, _, _ := b.row(id); return r.Last == "blocked by its host" && !r.Out })
+	r, _, _ := b.row(id)
+	if r.State != desk.Failing || r.Reason != "go away" || r.Left != 0 {
+		t.Errorf("%s, %q, given up after %d more", r.State, r.Reason, r.Left)
+	}
+	if left := time.Until(r.Due); left < 50*time.Minute || left > 70*time.Minute {
+		t.Errorf("tried again in %v, want an hour", left)
+	}
+	if rows, n, err := b.d.Rows(t.Context(), desk.Find{State: desk.Failing, N: 10}); err != nil || n != 1 || len(rows) != 1 {
+		t.Errorf("%d failing: %v, %v", n, rows, err)
+	}
+	for _, f := range b.d.Check(t.Context()) {
+		if strings.Contains(f.What, "1 channel is failing") {
+			return
+		}
+	}
+	t.Errorf("a check does not name it: %v", b.d.Check(t.Context()))
 }

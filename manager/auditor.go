@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/manager/archive"
 	"shoal/manager/trust"
 	"shoal/manager/trust/compare"
@@ -20,8 +21,9 @@ import (
 // Arbiter fetches a page that is contested, from one of several places in the world. It alone is believed.
 type Arbiter interface {
 	Vantages() int
-	// Fetch leaves the host alone for at least gap between its requests. It returns how long the host wants to be left alone after them.
-	Fetch(ctx context.Context, url string, vantage int, gap time.Duration) (channel.Page, time.Duration, error)
+	// Fetch leaves the host alone for at least gap between its requests. It returns how long the host wants to be left alone after them. What is kept of a page is as peers
+	// send it to a channel with these settings.
+	Fetch(ctx context.Context, url string, vantage int, gap time.Duration, as channel.Settings) (channel.Page, time.Duration, error)
 }
 
 // auditor runs the trust.Machine: it takes deliveries to it as evidence, has pages audited and arbitrated, does what follows, and keeps the Machine's
@@ -39,8 +41,9 @@ type auditor struct {
 	hosts     map[channel.HostKey]*compare.Host // learnt of hosts whose pages differ at each fetch
 	circle
 	roll    roll
-	unread  []unread   // deliveries of the feed that are not judged yet, the oldest first
-	read    int        // how many were taken out of unread
+	unread  []unread // deliveries of the feed that are not judged yet, the oldest first
+	read    int      // how many were taken out of unread
+	late    map[channel.ID]*lateDelivery
 	cursor  string     // of the feed: all before it is judged
 	arbiter trust.Peer // as whom the arbiter checks, where no peer can
 	counts  AuditCounts
@@ -102,7 +105,7 @@ const (
 
 // newAuditor makes an auditor without a Machine, which comes with restore.
 func newAuditor(c *core, keep *keeper, er *errands) *auditor {
-	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, courts: map[uint64]bool{}, circle: newCircle(), roll: newRoll(), clerks: newClerks(),
+	au := &auditor{core: c, keep: keep, errands: er, hosts: map[channel.HostKey]*compare.Host{}, courts: map[uint64]bool{}, circle: newCircle(), roll: newRoll(), clerks: newClerks(), late: map[channel.ID]*lateDelivery{},
 		visits: visits{granted: make(chan *visit, 1)}}
 	au.sentences.au = au
 	au.again = func(before string, e *archive.Entry) { au.reported(before, e, 0) }
@@ -152,7 +155,7 @@ func (au *auditor) restore(ctx context.Context, now time.Time) error {
 	}
 	au.arbiter = au.number(arbiterName)
 	au.trust.JoinArbiter(au.arbiter)
-	if err := errors.Join(au.agree(ctx, now), au.sentences.restore(ctx, now)); err != nil {
+	if err := errors.Join(au.agree(ctx), au.sentences.restore(ctx, now)); err != nil {
 		return err
 	}
 	if !fresh {
@@ -243,19 +246,12 @@ func (au *auditor) reported(before string, e *archive.Entry, pages int) {
 	if au.cfg.Unjudged {
 		return
 	}
-	of, _ := au.trust.Peer(n)
-	au.errands.allow(pages, of.Standing == trust.Newcomer)
-	au.unread = append(au.unread, unread{before: before})
-	u, by, id, gen := au.read+len(au.unread)-1, overlay.ID(e.Peer), e.Channel, e.Event.Gen
-	if !au.clerks.add(id, func(ctx context.Context) {
-		err := au.judge(ctx, by, id, gen)
-		if ctx.Err() != nil {
-			return // the next manager reads it again
-		}
-		au.post(ctx, func(time.Time) { au.settle(u, err) })
-	}) {
-		au.settle(u, errTooMany)
+	if e.Event.Kind == lease.Brought {
+		deliveries{au}.broughtLate(before, e)
+		return
 	}
+	deliveries{au}.claimEnded(e.Channel)
+	deliveries{au}.judge(deliveries{au}.take(before), overlay.ID(e.Peer), e.Channel, e.Event.Gen, pages)
 }
 
 var errTooMany = errors.New("manager: too many deliveries wait to be judged")

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -79,29 +80,35 @@ func (d *drawer) kept(t *testing.T, n trust.Peer) trust.Info {
 }
 
 // TestSuspendedInTheArchiveAlone has a manager start whose state knows less than the archive, as after a kill or from an older backup: whoever is suspended there can
-// be decided about, a pardon that was not carried out is, and one that is under way stays.
+// be decided about, also who was pardoned once before; a pardon that was not carried out is, and one that is under way stays.
 func TestSuspendedInTheArchiveAlone(t *testing.T) {
 	au, a, _ := judging(t)
 	n := map[string]trust.Peer{}
-	for _, name := range []string{"lost", "pardoned", "rebuilt", "leaving", "unheard"} {
+	for _, name := range []string{"lost", "pardoned", "again", "rebuilt", "leaving", "unheard"} {
 		n[name] = au.number(name)
 		if name != "unheard" {
 			au.trust.Join(n[name], trust.Account(n[name]), trust.Prefix(n[name]))
 			au.trust.Vouch(n[name])
 		}
-		if name == "pardoned" || name == "rebuilt" {
+		if name == "pardoned" || name == "again" || name == "rebuilt" {
 			au.trust.Convict(n[name])
 		}
 		if name != "rebuilt" {
 			a.held = append(a.held, archive.Suspension{Deliverer: archive.DelivererName(uint64(n[name])), Pardon: name == "leaving"})
 		}
 	}
+	au.trust.Pardon(n["again"])
 	au.trust.Pardon(n["pardoned"])
+	au.sentences.note(time.Now(), sentence{Peer: n["pardoned"], Pages: true})
+	au.sentences = sentences{au: au}
 	a.rows = []archive.Deliverer{{Number: uint64(n["unheard"]), Peer: "unheard", Account: "its account"}}
-	if err := au.agree(t.Context(), time.Now()); err != nil {
+	if err := errors.Join(au.agree(t.Context()), au.sentences.restore(t.Context(), time.Now())); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]trust.Standing{"lost": trust.Suspended, "unheard": trust.Suspended, "rebuilt": trust.Suspended, "pardoned": trust.Established, "leaving": trust.Established} {
+	for job := au.clerks.next(0); job != nil; job = au.clerks.next(0) {
+		job(t.Context())
+	}
+	for name, want := range map[string]trust.Standing{"lost": trust.Suspended, "again": trust.Suspended, "unheard": trust.Suspended, "rebuilt": trust.Suspended, "pardoned": trust.Established, "leaving": trust.Established} {
 		if i, _ := au.trust.Peer(n[name]); i.Standing != want {
 			t.Errorf("%s is %v, want %v", name, i.Standing, want)
 		}
@@ -117,6 +124,75 @@ func TestSuspendedInTheArchiveAlone(t *testing.T) {
 	}
 	if !au.strict {
 		t.Error("suspended peers get tasks")
+	}
+}
+
+// colleague is another manager's state.
+type colleague struct {
+	Shared
+	*drawer
+}
+
+func (c colleague) State(ctx context.Context, name string) ([]byte, error) {
+	return c.drawer.State(ctx, name)
+}
+
+func (c colleague) PutState(ctx context.Context, e channel.Epoch, name string, state []byte) error {
+	return c.drawer.PutState(ctx, e, name, state)
+}
+
+func (c colleague) Others(_ context.Context, name string) ([][]byte, error) {
+	return [][]byte{c.states[name]}, nil
+}
+
+func (c colleague) OthersOf(_ context.Context, names []string) (map[string][][]byte, error) {
+	out := map[string][][]byte{}
+	for _, name := range names {
+		out[name] = [][]byte{c.states[name]}
+	}
+	return out, nil
+}
+
+// TestPardonedWhileAway has a manager of several start that was away while another one pardoned a peer: it does not suspend it again, whether that pardon is carried out by
+// then or not, and suspends whom the other one has suspended.
+func TestPardonedWhileAway(t *testing.T) {
+	other, _, kept := judging(t)
+	au, a, _ := judging(t)
+	au.tenancy = &tenancy{core: au.core, Several: &Several{Shared: colleague{drawer: kept}}}
+	n := map[string]trust.Peer{}
+	for _, name := range []string{"pardoned", "waiting", "caught"} {
+		n[name] = au.number(name)
+		for _, m := range []*trust.Machine{other.trust, au.trust} {
+			m.Join(n[name], trust.Account(n[name]), trust.Prefix(n[name]))
+			m.Vouch(n[name])
+			if m == other.trust || name != "caught" {
+				m.Convict(n[name])
+			}
+		}
+		if name != "pardoned" {
+			a.held = append(a.held, archive.Suspension{Deliverer: archive.DelivererName(uint64(n[name]))})
+		}
+	}
+	for _, name := range []string{"pardoned", "waiting"} {
+		if _, err := other.Pardon(t.Context(), archive.DelivererName(uint64(n[name]))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other.sentences.tried(time.Now(), other.sentences.open[sentenceKey{n["pardoned"], true}], nil)
+	other.sentences.tick(time.Now())
+	if err := other.keepPeer(n["caught"]); err != nil {
+		t.Fatal(err)
+	}
+	if err := au.agree(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]trust.Standing{"pardoned": trust.Established, "waiting": trust.Established, "caught": trust.Suspended} {
+		if i, _ := au.trust.Peer(n[name]); i.Standing != want {
+			t.Errorf("%s is %v, want %v", name, i.Standing, want)
+		}
+	}
+	if want := []string{"suspend " + archive.DelivererName(uint64(n["caught"]))}; !slices.Equal(a.did, want) {
+		t.Errorf("the archive was told %q, want %q", a.did, want)
 	}
 }
 

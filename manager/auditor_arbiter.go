@@ -205,7 +205,7 @@ func (au *auditor) arbiterChecks(now time.Time, e *errand) {
 func (au *auditor) viewed(t *dispute, f *archive.EvidenceFetch) {
 	if t.number != 0 {
 		if f != nil {
-			t.ruling.Arbiter, t.ruling.Modified = f.Features(), f.Modified()
+			t.ruling.Arbiter, t.ruling.Modified, t.decides = f.Features(), f.Modified(), f
 			t.sides = append(t.sides, testimony{evidence.Arbiter, f})
 		}
 		au.ready(t)
@@ -219,7 +219,7 @@ func (au *auditor) viewed(t *dispute, f *archive.EvidenceFetch) {
 		if err != nil || contested == nil {
 			return err
 		}
-		contested.ruling.Arbiter, contested.ruling.Modified = contested.ruling.Checked, f.Modified()
+		contested.ruling.Arbiter, contested.ruling.Modified, contested.decides = contested.ruling.Checked, f.Modified(), f
 		return au.rule(ctx, contested)
 	})
 }
@@ -235,9 +235,14 @@ func (au *auditor) view(ctx context.Context, t *dispute, v *visit) (decides *arc
 		}
 		delivered = said.Features()
 	}
+	ch, err := au.cfg.Store.Channel(ctx, t.c.Channel)
+	if err != nil { // without its settings what is seen could not be compared
+		au.log.Debug("the arbiter does not look", "url", t.url, "err", err)
+		return nil
+	}
 	var sawDelivered, sawChecked, first *archive.EvidenceFetch
 	for i := range au.cfg.Arbiter.Vantages() {
-		p, gap, err := au.cfg.Arbiter.Fetch(ctx, t.url, i, v.gap)
+		p, gap, err := au.cfg.Arbiter.Fetch(ctx, t.url, i, v.gap, ch.Settings)
 		v.gap = max(v.gap, gap)
 		if err != nil {
 			v.looks = append(v.looks, look{i, plain.Error(err)})
@@ -246,6 +251,7 @@ func (au *auditor) view(ctx context.Context, t *dispute, v *visit) (decides *arc
 		}
 		v.looks = append(v.looks, look{vantage: i})
 		f := evidence.Of(&archive.Capture{URL: p.URL, Status: p.Status, Header: p.Header, Body: p.Body, Fetched: p.Fetched})
+		f.Short, f.Raw = p.Truncated && p.Error != "", p.Digest
 		seen := f.Features()
 		first = cmp.Or(first, f)
 		if alike(delivered, seen) {

@@ -288,6 +288,7 @@ func (au *auditor) Pardon(ctx context.Context, name string, others ...trust.Peer
 		if acts == nil {
 			return fmt.Errorf("%w: %s is neither suspended nor banned for what it delivered: see shoal peer evidence %s", ErrAsk, name, name)
 		}
+		au.sentences.note(now, sentence{Peer: n, Pages: true}) // else a manager that starts after a kill would find it suspended in the archive, and not know why
 		err := au.keepPeer(n)
 		au.follow(now, acts, delivered{})
 		au.bar(now, n, false, others...)

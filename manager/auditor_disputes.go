@@ -31,6 +31,8 @@ type dispute struct {
 	needs  int          // fetches that are waited for
 	until  time.Time    // when the arbiter need not look any more
 	sides  []testimony  // that are not in the evidence room yet
+
+	decides *archive.EvidenceFetch // the fetch that decides; nil: none has come
 }
 
 // testimony is what one more side of a case has seen.
@@ -87,9 +89,10 @@ func (au *auditor) check(ctx context.Context, origin string, w wanted, seen *arc
 	if err != nil {
 		return nil, err
 	}
-	ev := trust.Evidence{Case: w.c, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Rate: w.rate, Delay: max(seen.Fetched.Sub(w.fetched), 0)}
+	ev := trust.Evidence{Case: w.c, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Said: seen.Modified(), Rate: w.rate, Delay: max(seen.Fetched.Sub(w.fetched), 0)}
 	var t *dispute
-	err = au.withRecord(ctx, &w, func(now time.Time, g *trust.Page) {
+	credit := func(was *trust.Page) (*archive.Worth, error) { return worth(ctx, au, w.url, said, seen, was) }
+	err = au.withRecord(ctx, &w, credit, func(now time.Time, g *trust.Page) {
 		ev.Page, ev.Host = g, au.learntOf(origin)
 		acts := au.trust.Answered(now, by, &ev)
 		if len(acts) > 0 && acts[0].Kind == trust.Arbitrate {
@@ -120,8 +123,9 @@ func (au *auditor) said(ctx context.Context, url string, by trust.Peer, at int64
 	return evidence.Of(&c), nil
 }
 
-// withRecord has the loop do something with a page's record, and stores it if it has changed. A page that is gone has none.
-func (au *auditor) withRecord(ctx context.Context, w *wanted, do func(now time.Time, g *trust.Page)) error {
+// withRecord has the loop do something with a page's record, and stores it if it has changed. A page that is gone has none. credit tells what a version is credited for
+// that is verified by it, whose record it was before; nil: what is stored.
+func (au *auditor) withRecord(ctx context.Context, w *wanted, credit func(was *trust.Page) (*archive.Worth, error), do func(now time.Time, g *trust.Page)) error {
 	p, err := au.cfg.Archive.Record(ctx, w.c.Channel, w.hash)
 	gone := errors.Is(err, archive.ErrNotFound)
 	if err != nil && !gone {
@@ -138,7 +142,13 @@ func (au *auditor) withRecord(ctx context.Context, w *wanted, do func(now time.T
 	if gone || was == p.Record {
 		return nil
 	}
-	return au.cfg.Archive.Judge(ctx, w.c.Channel, nil, []archive.Judged{{Hash: w.hash, Page: p.Record}})
+	j := archive.Judged{Hash: w.hash, Page: p.Record}
+	if credit != nil && p.Record.Cur.State == trust.Verified && was.Cur.State != trust.Verified {
+		if j.Worth, err = credit(&was); err != nil {
+			return err
+		}
+	}
+	return au.cfg.Archive.Judge(ctx, w.c.Channel, nil, []archive.Judged{j})
 }
 
 // contestLast begins the dispute of what the crawl before has said of a page. Called on the loop.
@@ -154,7 +164,7 @@ func (au *auditor) contestLast(c trust.Case, origin string, w wanted) {
 			return err
 		}
 		t := &dispute{wanted: w, origin: origin, ruling: trust.Ruling{Evidence: trust.Evidence{
-			Case: c, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Rate: w.rate, Delay: max(seen.Fetched.Sub(time.Unix(c.At, 0)), 0)}}}
+			Case: c, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Said: seen.Modified(), Rate: w.rate, Delay: max(seen.Fetched.Sub(time.Unix(c.At, 0)), 0)}}}
 		if t.number, err = au.cfg.Evidence.Open(ctx, c, w.url, nil); err != nil {
 			return err
 		}
@@ -198,9 +208,23 @@ func (au *auditor) contest(now time.Time, t *dispute) {
 func (au *auditor) testified(_ time.Time, e *errand, seen *archive.EvidenceFetch) {
 	if seen != nil {
 		e.dispute.ruling.Others[e.turn] = seen.Features()
+		if !au.trust.Config().Arbiter {
+			e.dispute.decide(e.turn, seen)
+		}
 		e.dispute.sides = append(e.dispute.sides, testimony{evidence.Second + evidence.Side(e.turn), seen})
 	}
 	au.ready(e.dispute)
+}
+
+// decide takes in what one of two checkers has seen that decide without an arbiter. The first one's fetch does, where they agree. When the page changed is only known where
+// they agree on that, too: it is what excuses, and what charges.
+func (t *dispute) decide(turn int, seen *archive.EvidenceFetch) {
+	if turn == 0 {
+		t.decides = seen
+	}
+	if t.ruling.Modified = seen.Modified(); len(t.sides) > 0 && t.sides[0].fetch.Modified() != t.ruling.Modified {
+		t.ruling.Modified = 0
+	}
 }
 
 // unanswered takes in that no peer has looked at pages in time. Called on the loop.
@@ -221,7 +245,11 @@ func (au *auditor) ready(t *dispute) {
 func (au *auditor) rule(ctx context.Context, t *dispute) error {
 	defer au.post(ctx, func(time.Time) { delete(au.courts, t.number) })
 	var charged []trust.Act
-	err := au.withRecord(ctx, &t.wanted, func(now time.Time, g *trust.Page) {
+	var err error
+	if t.ruling.Unmoved, err = unmoved(ctx, au, t); err != nil {
+		return err
+	}
+	err = au.withRecord(ctx, &t.wanted, nil, func(now time.Time, g *trust.Page) {
 		h := au.learntOf(t.origin)
 		t.ruling.Page, t.ruling.Host = g, h
 		acts := au.trust.Ruled(now, &t.ruling)
@@ -237,6 +265,18 @@ func (au *auditor) rule(ctx context.Context, t *dispute) error {
 		return err
 	}
 	return t.file(ctx, au.cfg.Evidence, charged)
+}
+
+// unmoved tells whether who said that nothing has changed may have been told so by the host. Clerks call it.
+func unmoved(ctx context.Context, au *auditor, t *dispute) (bool, error) {
+	if !t.c.Same || t.decides == nil {
+		return false, nil
+	}
+	said, err := au.said(ctx, t.url, t.c.Accused, t.c.At)
+	if errors.Is(err, archive.ErrNotFound) { // it is not kept any more
+		return false, nil
+	}
+	return err == nil && said.Unmoved(t.decides), err
 }
 
 // file files what came of a dispute. Who is charged beside the two sides, having vouched for what lost, has a case of its own: it is told of that, and can object.
@@ -272,7 +312,11 @@ func (t *dispute) file(ctx context.Context, room Evidence, charged []trust.Act) 
 	if ruled {
 		return nil
 	}
-	return end(t.number, 0, 0, 0, "no evidence: what was seen differs at each look, or could not be seen again")
+	why := "no evidence: what was seen differs at each look, or could not be seen again"
+	if t.ruling.Unmoved {
+		why = "no evidence: the host still names what came with the version that was delivered before, so that it may have said itself that nothing has changed"
+	}
+	return end(t.number, 0, 0, 0, why)
 }
 
 // hasChecker tells whether a peer is known that may check what another one delivered. Called on the loop.

@@ -33,7 +33,7 @@ func brought(e *archive.Entry) int {
 		if e.Report != nil {
 			return e.Report.Pages
 		}
-	case lease.Lapsed, lease.Released: // what was stored of it stays
+	case lease.Lapsed, lease.Released, lease.Brought: // what was stored of it stays
 		if e.Event.Progress && e.Event.By != 0 {
 			return 1
 		}
@@ -61,6 +61,9 @@ func (au *auditor) judge(ctx context.Context, by overlay.ID, id channel.ID, gen 
 		au.follow(now, acts, delivered{&d, records, origin})
 	})
 	if err != nil {
+		return err
+	}
+	if err := crawlsWorth(ctx, au, &d, records); err != nil {
 		return err
 	}
 	if err := au.cfg.Archive.Judge(ctx, id, &d, records); err != nil {

@@ -70,8 +70,23 @@ func (au *auditor) keepRules(ctx context.Context, c trust.Config) error {
 
 // agree has the Machine and the archive agree on who is suspended. Whom the Machine has suspended, the archive suspends again: one whose database was made anew knows
 // of nobody. Whom the archive alone has suspended, the Machine takes for suspended, so that an operator can decide about it: its state was not written before a kill, is
-// that of an older backup, or that of a manager among several.
-func (au *auditor) agree(ctx context.Context, now time.Time) error {
+// that of an older backup, or that of a manager among several. But a pardon that is written and not carried out stays one, here or at another manager.
+//
+// Among several managers it comes first what the others know: one that was away while a peer was pardoned must not suspend it again.
+func (au *auditor) agree(ctx context.Context) error {
+	if au.tenancy != nil {
+		shards, err := othersOf(ctx, au.tenancy.Shared, trust.PeerShards())
+		if err != nil {
+			return fmt.Errorf("read what other managers know of peers: %w", err)
+		}
+		for _, s := range trust.PeerShards() {
+			adopt(au, s, shards[s.Name()])
+		}
+	}
+	pardoned, err := au.sentences.pardoned(ctx)
+	if err != nil {
+		return err
+	}
 	held, err := au.cfg.Archive.Suspensions(ctx)
 	if err != nil {
 		return err
@@ -88,13 +103,7 @@ func (au *auditor) agree(ctx context.Context, now time.Time) error {
 		n := trust.Peer(archive.DelivererOf(s.Deliverer))
 		p, known := au.trust.Peer(n)
 		switch {
-		case s.Pardon || p.Standing >= trust.Suspended:
-			continue
-		case p.Pardons > 0 && au.tenancy == nil: // it was pardoned, and the manager ended before that was done
-			if err := au.cfg.Archive.Pardon(ctx, n); err != nil {
-				return err
-			}
-			au.bar(now, n, false)
+		case s.Pardon || p.Standing >= trust.Suspended || known && pardoned[n]:
 			continue
 		case !known:
 			if err := au.joinAgain(ctx, au.trust, n); err != nil {

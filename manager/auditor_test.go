@@ -170,7 +170,7 @@ func (v *village) crawl(peer string, signed channel.Signed, h channel.Header) {
 // Vantages and Fetch make it an arbiter that sees the truth.
 func (v *village) Vantages() int { return 2 }
 
-func (v *village) Fetch(_ context.Context, url string, vantage int, gap time.Duration) (channel.Page, time.Duration, error) {
+func (v *village) Fetch(_ context.Context, url string, vantage int, gap time.Duration, _ channel.Settings) (channel.Page, time.Duration, error) {
 	if vantage == 0 {
 		v.visited(channel.Origin(url), "the arbiter")
 	}

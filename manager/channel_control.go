@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/manager/dispatch"
 	"shoal/recrawl"
 )
 
@@ -44,6 +45,9 @@ func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error
 			answer = fmt.Errorf("%w: channel %d is being crawled already", ErrAsk, id)
 			return
 		}
+		if whole && ro.sched.Facts(s).Flags&recrawl.Paused != 0 { // by an operator, or it was given up
+			return
+		}
 		if why := ro.machine.Blocked(ro.table.Host(s)); why != "" {
 			answer = fmt.Errorf("%w: the host of channel %d is blocked (%s): unblock it first, with shoal host unblock %s", ErrAsk, id, why, ch.Scope.Host)
 			return
@@ -67,7 +71,7 @@ func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error
 	return errors.Join(err, answer)
 }
 
-// Pause stops handing a channel out, or goes on with it. What is out runs to its end.
+// Pause stops handing a channel out, or goes on with it. What is out runs to its end; what came to nothing and waits to be handed out again waits no more.
 func (ro *roster) Pause(ctx context.Context, id channel.ID, paused bool) error {
 	state, word := channel.Active, "resumed"
 	if paused {
@@ -102,6 +106,9 @@ func (ro *roster) Pause(ctx context.Context, id channel.ID, paused bool) error {
 				f.Flags |= recrawl.Paused
 			}
 		})
+		if paused {
+			dispatch.Rest(ro.machine, s)
+		}
 		ro.keep.setState(s, state, "")
 		ro.event(s, now, ro.keep.gen(s), word, "", "by an operator")
 	})

@@ -2,6 +2,8 @@ package manager_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -72,4 +74,51 @@ func TestFirstStartByAClockThatWasAhead(t *testing.T) {
 	b = open(t, dir, clock)
 	pause(false)
 	crawled()
+}
+
+// TestClockThatWasFarAhead has a manager crawl by a clock that is more than a month of minutes ahead, and start anew by one that is right: an operator is told that a channel waits until
+// that time comes. Once he has said that the clock is right it does not, nor after a further start.
+func TestClockThatWasFarAhead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	// begin opens a manager by whose ticks a month of minutes are two minutes: archives refuse tasks by clocks that are more than five apart.
+	begin := func(ahead time.Duration, right bool) *bench {
+		return open(t, dir, func(c *manager.Config, _ *swarm) {
+			c.Tick, c.ClockRight = 3*time.Millisecond, right
+			c.Now = func() time.Time { return time.Now().Add(ahead) }
+		})
+	}
+	b := begin(0, false)
+	id := b.add(t, "https://one.example")[0]
+	pause := func(paused bool) {
+		t.Helper()
+		if err := b.d.Pause(t.Context(), id, paused); err != nil {
+			t.Fatal(err)
+		}
+	}
+	crawled := func() {
+		t.Helper()
+		r, _, _ := b.row(id)
+		pause(false)
+		until(t, "a crawl", func() bool { n, _, ok := b.row(id); return ok && n.Visits > r.Visits })
+		pause(true) // so that no task is out, which may be claimed as long as its header says
+		b.settled(t)
+		b.stop()
+	}
+	crawled()
+	b = begin(4*time.Minute, false)
+	crawled()
+	told := func() bool {
+		until(t, "a look", func() bool { o := b.m.Overview(); return o.Now.Sub(o.Started) > time.Second })
+		return slices.ContainsFunc(b.m.Overview().Notices, func(n string) bool {
+			return strings.HasPrefix(n, "One channel is dated up to ") && strings.Contains(n, "--clock-right")
+		})
+	}
+	for k, want := range []bool{true, true, false, false} {
+		b = begin(0, k == 2)
+		if told() != want {
+			t.Errorf("start %d: an operator is told of a channel dated in the future: %v", k, !want)
+		}
+		b.stop()
+	}
 }

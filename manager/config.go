@@ -81,6 +81,9 @@ type Config struct {
 	// NewShare is the share of room that channels never crawled get while others wait too, in [0, 1). Zero: what an operator set while the manager ran, if
 	// KeptStrategy, else what the strategy says.
 	NewShare float64
+	// ClockRight says that the present clock is right, whatever the database holds: what it has dated far in the future counts as of now. False: it may also be
+	// the present clock that is wrong, so that this is left, and told.
+	ClockRight bool
 	// Unjudged leaves what peers deliver unjudged: to measure what judging costs.
 	Unjudged bool
 	// Discover says what becomes of the URLs of other sites that crawls find. Default listed.

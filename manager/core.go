@@ -42,6 +42,15 @@ func (c *core) event(s recrawl.Slot, at time.Time, gen channel.Gen, what, peer, 
 	c.events.add(c.table.ID(s), Event{At: at, Gen: gen, What: what, Peer: peer, Note: note})
 }
 
+// again is event of what happens many times in a row, which is told once.
+func (c *core) again(s recrawl.Slot, at time.Time, gen channel.Gen, what, peer, note string) {
+	if last := c.events.last(c.table.ID(s)); last != nil && last.Gen == gen && last.What == what && last.Peer == peer {
+		last.At = at
+		return
+	}
+	c.event(s, at, gen, what, peer, note)
+}
+
 // ticks is a length of time in ticks.
 func (c *core) ticks(d time.Duration) float32 {
 	return float32(max(d, 0).Seconds() / c.cfg.Tick.Seconds())

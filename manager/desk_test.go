@@ -161,8 +161,9 @@ func TestStrategiesAndLimitsComeBack(t *testing.T) {
 		}
 		return v
 	}
+	first := info().Intervals
 	b.add(t, "https://a.example", "https://b.example", "https://c.example")
-	until(t, "updates", func() bool { return b.m.Overview().Updates >= 8 })
+	until(t, "intervals that were learnt", func() bool { return info().Intervals[1] != first[1] })
 	for _, bad := range []manager.Limits{{Cap: -1}, {Cap: math.NaN()}, {MinInterval: -1}, {MinInterval: 1 << 62}, {Weights: "heavy"}} {
 		if err := b.m.UseLimits(t.Context(), bad); !errors.Is(err, manager.ErrAsk) {
 			t.Errorf("%+v: %v", bad, err)
@@ -195,6 +196,11 @@ func TestStrategiesAndLimitsComeBack(t *testing.T) {
 	for _, name := range []string{"price", "icr", "price"} {
 		if err := b.m.UseStrategy(t.Context(), manager.StrategyChoice{Name: name}); err != nil {
 			t.Fatal(err)
+		}
+		if name == "price" {
+			if trial, err := b.m.TryStrategy(t.Context(), manager.StrategyChoice{Name: "icr"}); err != nil || !slices.Equal(trial.Then.Intervals, before) {
+				t.Errorf("icr is tried with %v, left with %v, %v", trial.Then.Intervals, before, err)
+			}
 		}
 		if name == "icr" && !slices.Equal(info().Intervals, before) {
 			t.Errorf("icr comes back with %v, left with %v", info().Intervals, before)

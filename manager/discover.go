@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,8 @@ const (
 // Limits of discovery.
 const (
 	admitMost    = 32               // channels admitted at a time
-	admitLook    = 512              // candidates looked at, the ones found most often
+	admitLook    = 512              // candidates looked at, the ones found most often of those that may become channels
+	admitShare   = 20               // of the time, at most one part goes into looking
 	admitTimeout = 30 * time.Second // for the writes
 )
 
@@ -63,12 +65,17 @@ func (d *discovery) admit(ctx context.Context, now time.Time) {
 		return
 	}
 	d.admitting, d.admitAt = true, now.Add(d.cfg.Tick)
+	began := time.Now()
 	d.beside.Go(func() {
 		limited, cancel := context.WithTimeout(ctx, admitTimeout)
 		defer cancel()
 		added, err := d.admitHosts(limited, now, n)
-		d.post(ctx, func(time.Time) {
+		took := time.Since(began) // a million candidates take a while
+		d.post(ctx, func(now time.Time) {
 			d.admitting = false
+			if at := now.Add(admitShare * took); at.After(d.admitAt) {
+				d.admitAt = at
+			}
 			d.discovered += added
 			if err != nil {
 				d.log.Error("discovered hosts not added", "err", err)
@@ -80,26 +87,31 @@ func (d *discovery) admit(ctx context.Context, now time.Time) {
 
 // admitHosts makes channels of candidates. It runs beside the loop.
 func (d *discovery) admitHosts(ctx context.Context, now time.Time, n int) (int, error) {
+	var want func(host string) bool
 	if d.cfg.Discover == DiscoverHost {
 		if err := d.sites.read(ctx, d.cfg.Store); err != nil {
 			return 0, err
 		}
+		want = func(host string) bool { return d.sites.of[siteKey(host)] }
 	}
 	others, err := d.others(ctx)
 	if n = min(n, d.cfg.DiscoverMost-d.discovered-others); err != nil || n <= 0 {
 		return others, err
 	}
-	found, err := d.cfg.Store.Candidates(ctx, admitLook)
+	found, err := d.cfg.Store.Candidates(ctx, admitLook, want)
+	if err != nil {
+		return 0, err
+	}
+	found, hosts, err := Unlisted(ctx, d.cfg.Store, found) // those that have got channels are forgotten
 	if err != nil {
 		return 0, err
 	}
 	var chs []channel.Channel
-	var hosts []string
 	for _, c := range found {
 		if len(chs) == n {
 			break
 		}
-		if len(c.Seeds) == 0 || d.cfg.Discover == DiscoverHost && !d.sites.of[siteKey(c.Host)] {
+		if len(c.Seeds) == 0 {
 			continue
 		}
 		why, err := WhyBlocked(ctx, d.cfg.Store, c.Host)
@@ -107,6 +119,11 @@ func (d *discovery) admitHosts(ctx context.Context, now time.Time, n int) (int, 
 			return 0, err
 		}
 		hosts = append(hosts, c.Host)
+		if has, err := hasChannels(ctx, d.cfg.Store, c.Host); err != nil {
+			return 0, err
+		} else if has { // an operator has chosen what is crawled of it
+			continue
+		}
 		scope := channel.Scope{Kind: channel.WholeHost, Host: c.Host}
 		if why != "" || scope.Validate() != nil { // one that is no host would cost all of them their channels
 			continue
@@ -131,6 +148,41 @@ func (d *discovery) admitHosts(ctx context.Context, now time.Time, n int) (int, 
 		return done.Added, err
 	}
 	return added, d.cfg.Store.DropCandidates(ctx, d.epoch, hosts)
+}
+
+// Unlisted are the candidates that no channel holds, and the hosts of those that one does by now: the whole host, or what was found of it.
+func Unlisted(ctx context.Context, st Store, found []channel.Candidate) (left []channel.Candidate, listed []string, err error) {
+	var urls []string
+	for _, c := range found {
+		urls = append(append(urls, c.Host+"/"), c.Seeds...)
+	}
+	ids, err := st.Holders(ctx, urls)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read which of %d hosts that were found have channels: %w", len(found), err)
+	}
+	for _, c := range found {
+		own := ids[:1+len(c.Seeds)]
+		ids = ids[len(own):]
+		if slices.ContainsFunc(own, func(id channel.ID) bool { return id != 0 }) {
+			listed = append(listed, c.Host)
+		} else {
+			left = append(left, c)
+		}
+	}
+	return left, listed, nil
+}
+
+// siblingsLook is how many channels of a host's name are looked at; those of its origins come before those of longer names.
+const siblingsLook = 20
+
+// hasChannels reports whether there are channels of an origin, as of a directory that holds nothing of what was found.
+func hasChannels(ctx context.Context, st Store, origin string) (bool, error) {
+	_, name, _ := strings.Cut(origin, "://")
+	chs, _, err := st.Search(ctx, name, "", siblingsLook)
+	if err != nil {
+		return false, fmt.Errorf("search channels of %s: %w", name, err)
+	}
+	return slices.ContainsFunc(chs, func(ch channel.Channel) bool { return ch.Scope.Host == origin }), nil
 }
 
 // count keeps that channels were added, and returns how many have been since this manager counted last. Managers that share a network count together.
@@ -213,7 +265,7 @@ func siteOf(origin string) string {
 	return host
 }
 
-// WhyBlocked is why nothing of an origin is crawled: it is blocked, or its host is, whatever the port. Empty: it is not.
+// WhyBlocked is why nothing of an origin is crawled: it is blocked, or its host is, whatever the port, and it was not unblocked by itself. Empty: it is not.
 func WhyBlocked(ctx context.Context, st Store, origin string) (why string, err error) {
 	h, err := st.Host(ctx, origin)
 	if err != nil {
@@ -228,8 +280,38 @@ func WhyBlocked(ctx context.Context, st Store, origin string) (why string, err e
 			return "", fmt.Errorf("read host %s: %w", usual, err)
 		}
 		if h.Blocked == "" {
-			break
+			return "", nil
 		}
 	}
+	let, err := st.State(ctx, unblockedState(origin))
+	if err != nil {
+		return "", fmt.Errorf("read whether %s was unblocked: %w", origin, err)
+	}
+	if len(let) > 0 {
+		return "", nil
+	}
 	return h.Blocked, nil
+}
+
+// stateUnblocked begins the names of states that say that an origin with a port of its own is not blocked where its host is.
+const stateUnblocked = "manager/unblocked/"
+
+func unblockedState(origin string) string {
+	return fmt.Sprintf("%s%016x", stateUnblocked, uint64(channel.KeyOf(origin)))
+}
+
+// SetUnblocked notes that an operator unblocked an origin with a port of its own, or that it was blocked after that. It changes nothing for others.
+func SetUnblocked(ctx context.Context, st Store, e channel.Epoch, origin string, is bool) error {
+	if _, port := channel.HostsOf(origin); !port {
+		return nil
+	}
+	was, err := st.State(ctx, unblockedState(origin))
+	if err != nil || is == (len(was) > 0) {
+		return err
+	}
+	var now []byte
+	if is {
+		now = []byte{1}
+	}
+	return st.PutState(ctx, e, unblockedState(origin), now)
 }

@@ -28,7 +28,7 @@ func (c *counted) Change(_ context.Context, _ string, f func([]byte) ([]byte, er
 
 func (c *counted) State(context.Context, string) ([]byte, error) { return c.body, nil }
 
-func (c *counted) Candidates(context.Context, int) ([]channel.Candidate, error) {
+func (c *counted) Candidates(context.Context, int, func(string) bool) ([]channel.Candidate, error) {
 	return nil, errTooMany
 }
 

@@ -3,10 +3,12 @@ package manager_test
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/badgerdb"
 	"shoal/manager"
 	"shoal/manager/desk"
 )
@@ -140,5 +142,128 @@ func TestLinksSurviveARestart(t *testing.T) {
 	}
 	if r, _, _ := b.row(ids[0]); r.State != "paused" || r.Visits > 0 {
 		t.Errorf("a channel that was added paused is %s, %d visits", r.State, r.Visits)
+	}
+}
+
+// TestLinksFoundBeforeATaskStartsAreKept: a link that another crawl finds while a task waits at its peer is not of that task, and goes with the next one.
+func TestLinksFoundBeforeATaskStartsAreKept(t *testing.T) {
+	t.Parallel()
+	begin, next := make(chan struct{}), make(chan struct{})
+	free := sync.OnceFunc(func() { close(next) })
+	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) {
+		s.inter = []string{"https://w.example/d0/late"}
+		s.amid = func(h channel.Header) bool {
+			if h.Host == "https://w.example" {
+				<-map[bool]chan struct{}{true: begin, false: next}[h.Gen == 1]
+			}
+			return false
+		}
+	})
+	defer free()
+	w := b.add(t, "https://w.example")[0]
+	pending := func() []string {
+		ch, err := b.d.Channel(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ch.Inter
+	}
+	until(t, "the task of the first", func() bool { b.swarm.mu.Lock(); defer b.swarm.mu.Unlock(); return b.swarm.placed[w] > 0 })
+	a := b.add(t, "https://a.example")[0]
+	until(t, "the link", func() bool { return len(pending()) > 0 })
+	if _, err := b.d.Edit(t.Context(), a, func(ch *channel.Channel) error { ch.State = channel.Paused; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the other's last crawl", func() bool {
+		b.swarm.mu.Lock()
+		defer b.swarm.mu.Unlock()
+		return b.swarm.running["https://a.example"] == 0
+	})
+	looks(t, b)
+	close(begin)
+	until(t, "the first crawl", func() bool { r, _, ok := b.row(w); return ok && r.Visits == 1 })
+	if got := pending(); !slices.Equal(got, b.swarm.inter) {
+		t.Errorf("%q is left for the next task, want %q", got, b.swarm.inter)
+	}
+	free()
+	until(t, "the second crawl to take the link in", func() bool { return len(pending()) == 0 })
+}
+
+// findings writes links to hosts without channels into the database of a manager that does not run.
+func findings(t *testing.T, dir string, urls ...string) {
+	t.Helper()
+	db, err := badgerdb.Open(t.Context(), badgerdb.Default(dir+"/db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	e, err := db.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for some := range slices.Chunk(urls, 1000) {
+		a := channel.Advance{At: time.Now()}
+		for _, u := range some {
+			a.Found = append(a.Found, channel.Found{URL: u, From: 1})
+		}
+		if err := db.Apply(t.Context(), e, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestManyForeignHostsHideNoListedSites: further hosts of listed sites become channels though any number of hosts of other sites were found more often.
+func TestManyForeignHostsHideNoListedSites(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	urls := []string{"https://news.a.example/x"}
+	for i := range 600 {
+		urls = append(urls, fmt.Sprintf("https://h%d-test.example/1", i), fmt.Sprintf("https://h%d-test.example/2", i))
+	}
+	findings(t, dir, urls...)
+	b := open(t, dir, func(cfg *manager.Config, _ *swarm) {
+		cfg.Discover, cfg.DiscoverMost, cfg.Reach = manager.DiscoverHost, 10, desk.PublicHost
+	})
+	b.add(t, "https://a.example")
+	until(t, "the site's further host", func() bool { return b.m.Overview().Discovered == 1 })
+}
+
+// TestAFoundHostThatIsAddedIsFoundNoMore: a host that crawls have found is no candidate once it has a channel, whether it got that while its candidate was
+// dropped or, as by an older version, not.
+func TestAFoundHostThatIsAddedIsFoundNoMore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	findings(t, dir, "https://b.example/1", "https://b.example/2", "https://c.example/news/1", "https://d.example/1")
+	b := open(t, dir, nil)
+	imported(t, b.d, "https://b.example/", "https://c.example/news/")
+	list, err := b.d.Candidates(t.Context(), 10)
+	if err != nil || list.Total != 1 || len(list.Candidates) != 1 || list.Candidates[0].Host != "https://d.example" {
+		t.Errorf("found: %+v, %v", list, err)
+	}
+	b.stop()
+
+	findings(t, dir, "https://b.example/3", "https://b.example/4", "https://b.example/5", "https://c.example/news/3", "https://c.example/news/4") // left by an older version
+	b = open(t, dir, nil)
+	list, err = b.d.Candidates(t.Context(), 1)
+	if err != nil || list.Total != 1 || len(list.Candidates) != 1 || list.Candidates[0].Host != "https://d.example" {
+		t.Errorf("found: %+v, %v", list, err)
+	}
+}
+
+// TestAHostOfWhichADirectoryWasChosenIsNotAdmitted: discovery makes no channel of a host that has one of a directory, though older versions have noted it.
+func TestAHostOfWhichADirectoryWasChosenIsNotAdmitted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	findings(t, dir, "https://w.example/elsewhere/1", "https://new.example/1")
+	b := open(t, dir, func(cfg *manager.Config, s *swarm) { s.holds = 0 })
+	b.add(t, "https://w.example")
+	b.stop()
+	b = open(t, dir, func(cfg *manager.Config, _ *swarm) {
+		cfg.Discover, cfg.DiscoverMost, cfg.Reach = manager.DiscoverAny, 10, desk.PublicHost
+	})
+	until(t, "the other host's channel", func() bool { return b.m.Overview().Discovered > 0 })
+	until(t, "no candidate", func() bool { list, err := b.d.Candidates(t.Context(), 10); return err == nil && list.Total == 0 })
+	if o := b.m.Overview(); o.Discovered != 1 || o.Channels != 2 {
+		t.Errorf("%d discovered, %d channels", o.Discovered, o.Channels)
 	}
 }

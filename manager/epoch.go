@@ -25,6 +25,7 @@ func (c *core) unbegun(now time.Time) bool {
 
 // countFrom has ticks counted from now on.
 func (m *Manager) countFrom(ctx context.Context, now time.Time) error {
+	now = now.Round(0) // as it is read
 	b, err := now.MarshalBinary()
 	if err != nil {
 		return err

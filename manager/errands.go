@@ -45,8 +45,9 @@ type errands struct {
 }
 
 type errandPlace struct {
-	errand *errand     // nil: the place is free
-	issue  lease.Issue // as the dispatcher had it last: generations grow from one errand to the next
+	errand *errand         // nil: the place is free
+	host   channel.HostKey // of the last errand: of that one a task may still be out when it has been answered
+	issue  lease.Issue     // as the dispatcher had it last: generations grow from one errand to the next
 }
 
 // ErrandCounts are sums since the manager's start.
@@ -152,8 +153,11 @@ func (er *errands) tick(now time.Time) {
 			continue
 		}
 		if end := p.errand.until; now.After(end) && (!er.machine.IsOut(s) || now.After(end.Add(er.cfg.Terms.Term+errandGap))) {
-			er.machine.Forget(s)
 			e := p.errand
+			if er.machine.IsOut(s) { // nothing was heard of it: its lease may have been lengthened, by a term at most as it is a few pages
+				er.machine.Leave(channel.KeyOf(e.host), end.Add(2*er.cfg.Terms.Term+errandGap))
+			}
+			er.machine.Forget(s)
 			p.errand = nil
 			er.late(now, e)
 		}
@@ -231,7 +235,7 @@ func (er *errands) heard(now time.Time, s recrawl.Slot, e lease.Event, peer stri
 		return
 	}
 	done := p.errand
-	p.errand = nil
+	p.errand, p.host = nil, channel.KeyOf(done.host)
 	er.counts.Answered += int64(len(done.pages))
 	er.answers(now, done, er.idOf(s), e.Gen, peer)
 }

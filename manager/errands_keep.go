@@ -192,7 +192,7 @@ func (au *auditor) reopenOne(ctx context.Context, number uint64) error {
 	w := (&delivered{}).wanted(&p, k.About)
 	w.url = k.URL
 	t := &dispute{wanted: w, origin: origin, number: number, ruling: trust.Ruling{Evidence: trust.Evidence{
-		Case: k.About, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Rate: w.rate, Delay: max(seen.Fetched.Sub(said.Fetched), 0)}}}
+		Case: k.About, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Said: seen.Modified(), Rate: w.rate, Delay: max(seen.Fetched.Sub(said.Fetched), 0)}}}
 	au.post(ctx, func(now time.Time) { au.contest(now, t) })
 	return nil
 }

@@ -59,6 +59,15 @@ func (e *events) of(id channel.ID) []Event {
 	return nil
 }
 
+// last is what happened last; nil: nothing is known of.
+func (e *events) last(id channel.ID) *Event {
+	if at, ok := e.by[id]; ok {
+		what := at.Value.(*told).what
+		return &what[len(what)-1]
+	}
+	return nil
+}
+
 func (e *events) drop(id channel.ID) {
 	if at, ok := e.by[id]; ok {
 		e.lru.Remove(at)

@@ -20,6 +20,9 @@ func (m *Manager) Links(ctx context.Context, id channel.ID) (n int, err error) {
 	return n, err
 }
 
+// WhatFailed is why a crawl brought nothing.
+func WhatFailed(r *channel.Report) string { return whatFailed(r) }
+
 // PauseAfter is the wait after n failed crawls in a row.
 func PauseAfter(f Failing, n int) time.Duration { return f.pause(n) }
 

@@ -1,11 +1,13 @@
 package manager_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/badgerdb"
 	"shoal/manager"
 	"shoal/recrawl"
 )
@@ -159,5 +161,67 @@ func TestFirstFailureIsRetriedSoon(t *testing.T) {
 	defer s.mu.Unlock()
 	if n := s.placed[ids[1]]; n != 1 {
 		t.Errorf("the channel that does not fail was crawled %d times within an interval of half an hour", n)
+	}
+}
+
+// TestPausedChannelIsNotHandedOutAgain pauses channels whose tasks came to nothing and wait to be handed out again, at the first or at the next manager: they wait no more,
+// and are crawled when they are resumed.
+func TestPausedChannelIsNotHandedOutAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var s *swarm
+	setup := func(c *manager.Config, sw *swarm) {
+		s = sw
+		s.ignore = true
+		c.Terms.ClaimWait, c.Terms.Backoff, c.Terms.MaxBackoff = 50*time.Millisecond, time.Hour, time.Hour
+	}
+	b := open(t, dir, setup)
+	ids := b.add(t, "https://a.example", "https://b.example")
+	waits := func(n int) func() bool {
+		return func() bool {
+			i, err := b.m.Strategy(t.Context())
+			return err == nil && i.Sequencers.Sites == 0 && i.Sequencers.NowWaits == n
+		}
+	}
+	until(t, "both to wait", waits(2))
+	if err := b.d.Pause(t.Context(), ids[0], true); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the paused one to wait no more", waits(1))
+	b.stop()
+	b = open(t, dir, setup)
+	until(t, "only the other one to wait", waits(1))
+	b.stop()
+
+	db, err := badgerdb.Open(t.Context(), badgerdb.Default(dir+"/db")) // the other one is paused while nothing runs
+	if err != nil {
+		t.Fatal(err)
+	}
+	epoch, err := db.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(t.Context(), epoch, ids[1], func(ch *channel.Channel) { ch.State = channel.Paused })
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b = open(t, dir, setup)
+	until(t, "none to wait", waits(0))
+	s.mu.Lock()
+	s.ignore = false
+	s.mu.Unlock()
+	for _, id := range ids {
+		if err := b.d.Pause(t.Context(), id, false); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "a crawl of the resumed one", func() bool { r, _, ok := b.row(id); return ok && r.Visits > 0 })
+	}
+}
+
+// TestReasonsNameFailures: what a crawl found and kept to is no reason why it failed.
+func TestReasonsNameFailures(t *testing.T) {
+	r := &channel.Report{Reason: "the last page broke off", Errors: map[string]int{"signalled": 400, "signal-right": 90, "noindex": 70, "noarchive": 60, "expired": 50, "skipped-nofollow": 80, "http-500": 30}}
+	if got, want := manager.WhatFailed(r), "the last page broke off (http-500 30 times)"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

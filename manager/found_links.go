@@ -10,33 +10,44 @@ import (
 	"shoal/recrawl"
 )
 
-// discover routes inter-site URLs to the channels that hold them; what no channel holds is kept as a candidate.
+// discover routes inter-site URLs to the channels that hold them. One on a host without channels is kept as a candidate. One on a host that has channels, but
+// outside of their directories, is forgotten: an operator has chosen what is crawled of that host.
 func (le *learner) discover(from recrawl.Slot, urls []string) {
 	if le.cfg.Discover == DiscoverOff {
 		return
 	}
+	own := le.table.ID(from)
 	for _, u := range urls {
 		origin, err := (&channel.Found{URL: u}).Origin()
 		if err != nil { // the database refuses it, with all that is written beside it
 			continue
 		}
-		id, more := le.table.First(channel.KeyOf(origin))
-		if id == 0 {
-			if len(le.keep.pending.found) < maxFound && !le.isBlocked(origin) && le.reaches(origin) {
-				le.keep.pending.found = append(le.keep.pending.found, channel.Found{URL: u, From: le.table.ID(from)})
-			}
-			continue
+		id, asked := le.keep.pending.holders[u]
+		switch {
+		case id == own, id == 0 && le.listed(origin): // what the channel's own filters leave out; what is in no directory
+		case id != 0:
+			le.linkTo(id, u)
+		case !asked && le.mayHold(origin, own): // more than maxHeld
+		case len(le.keep.pending.found) < maxFound && !le.isBlocked(origin) && le.reaches(origin):
+			le.keep.pending.found = append(le.keep.pending.found, channel.Found{URL: u, From: own})
 		}
-		if more { // the one whose directory it lies in, if any
-			if id = le.keep.pending.holders[u]; id == 0 {
-				continue
-			}
-		}
-		le.linkTo(id, u)
 	}
 }
 
-// readHolders reads which channels hold the inter-site URLs of a stretch of the feed, where their hosts have several: at once, since the loop waits for it.
+// listed reports whether the loop has channels of an origin.
+func (le *learner) listed(origin string) bool {
+	id, _ := le.table.First(channel.KeyOf(origin))
+	return id != 0
+}
+
+// mayHold reports whether another channel than the one that found a URL may hold it, so that the database must be asked.
+func (le *learner) mayHold(origin string, own channel.ID) bool {
+	key := channel.KeyOf(origin)
+	id, more := le.table.First(key)
+	return more || id != 0 && id != own || !le.tenancy.mine(key)
+}
+
+// readHolders reads which channels hold the inter-site URLs of a stretch of the feed: at once, since the loop waits for it.
 func (le *learner) readHolders(ctx context.Context, entries []archive.Entry, into *effects) error {
 	if le.cfg.Discover == DiscoverOff {
 		return nil
@@ -44,15 +55,13 @@ func (le *learner) readHolders(ctx context.Context, entries []archive.Entry, int
 	into.holders = map[string]channel.ID{}
 	var urls []string
 	for i := range entries {
-		if entries[i].Event.Kind != lease.Reported || entries[i].Report == nil {
+		e := &entries[i]
+		if _, ours := le.table.Find(e.Channel); !ours || e.Event.Kind != lease.Reported || e.Report == nil {
 			continue
 		}
-		for _, u := range entries[i].Report.Inter {
+		for _, u := range e.Report.Inter {
 			origin, err := (&channel.Found{URL: u}).Origin()
-			if err != nil {
-				continue
-			}
-			if _, more := le.table.First(channel.KeyOf(origin)); !more {
+			if err != nil || !le.mayHold(origin, e.Channel) {
 				continue
 			}
 			if _, twice := into.holders[u]; !twice && len(urls) < maxHeld {
@@ -101,5 +110,5 @@ func (le *learner) linked(id channel.ID, n int) {
 const (
 	maxFound  = 4096   // URLs of unknown hosts
 	maxLinked = 20_000 // channels to which links were found
-	maxHeld   = 32_768 // URLs to hosts with several channels
+	maxHeld   = 32_768 // URLs to hosts that have channels
 )

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func TestLinksToManyChannels(t *testing.T) {
 	}
 }
 
-// holding is a database with two channels of a host, which counts how often it is asked.
+// holding is a database with two channels of a host and one directory of others, which counts how often it is asked.
 type holding struct {
 	slate
 	asked  int
@@ -77,31 +78,43 @@ func (h *holding) Holders(_ context.Context, urls []string) ([]channel.ID, error
 	}
 	ids := make([]channel.ID, len(urls))
 	for i, u := range urls {
-		if strings.HasPrefix(u, "https://a.example/news/") {
-			ids[i] = 2
+		for dir, id := range map[string]channel.ID{"https://a.example/news/": 2, "https://b.example/dir/": 3, "https://d.example/dir/": 4, "https://far.example/": 9} {
+			if strings.HasPrefix(u, dir) {
+				ids[i] = id
+			}
 		}
 	}
 	return ids, nil
 }
 
-// TestLinksAreLookedUpAtOnce: which channels hold the links of a stretch of the feed is one question to the database, whatever their number. While it is not
-// answered nothing is taken in.
-func TestLinksAreLookedUpAtOnce(t *testing.T) {
-	db := &holding{}
+// finder is a learner of a manager with four channels on three hosts, of which the database tells the directories.
+func finder(t *testing.T, db Store) *learner {
+	t.Helper()
 	c := &core{cfg: Config{Store: db, Discover: DiscoverListed}, table: dispatch.NewTable(), machine: dispatch.New(time.Unix(1e9, 0), dispatch.Config{}, nil, nil, nil)}
 	strategy, err := recrawl.New("fixed", recrawl.Params{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.sched = recrawl.NewScheduler(1, strategy, recrawl.DefaultOptions())
-	for i, host := range []string{"https://a.example", "https://a.example", "https://b.example"} {
+	for i, host := range []string{"https://a.example", "https://a.example", "https://b.example", "https://d.example"} {
 		c.table.Put(c.sched.Add(recrawl.Facts{}), channel.ID(i+1), channel.KeyOf(host))
 	}
-	le := &learner{core: c, keep: newKeeper(c)}
+	return &learner{core: c, keep: newKeeper(c)}
+}
+
+// reporting are reports of channel 4, on d.example.
+func reporting(inter ...string) []archive.Entry {
+	return []archive.Entry{{Channel: 4, Event: lease.Event{Kind: lease.Reported}, Report: &channel.Report{Inter: inter}}}
+}
+
+// TestLinksAreLookedUpAtOnce: which channels hold the links of a stretch of the feed is one question to the database, whatever their number. While it is not
+// answered nothing is taken in.
+func TestLinksAreLookedUpAtOnce(t *testing.T) {
+	db := &holding{}
+	le := finder(t, db)
 	var entries []archive.Entry
 	for i := range 100 {
-		entries = append(entries, archive.Entry{Event: lease.Event{Kind: lease.Reported}, Report: &channel.Report{Inter: []string{
-			fmt.Sprintf("https://a.example/news/%d", i), "https://a.example/other", "https://b.example/", "https://c.example/", "x"}}})
+		entries = append(entries, reporting(fmt.Sprintf("https://a.example/news/%d", i), "https://a.example/other", "https://b.example/dir/", "https://c.example/", "x")...)
 	}
 	e := newEffects("a", "b", time.Unix(1e9, 0))
 	if db.broken = true; le.readHolders(t.Context(), entries, e) == nil {
@@ -113,10 +126,51 @@ func TestLinksAreLookedUpAtOnce(t *testing.T) {
 	}
 	le.keep.pending = e
 	for i := range entries {
-		le.discover(2, entries[i].Report.Inter)
+		le.discover(3, entries[i].Report.Inter)
 	}
 	if db.asked != 1 || len(e.inter[1]) != 0 || len(e.inter[2]) != 100 || len(e.inter[3]) != 100 || len(e.found) != 100 {
 		t.Errorf("asked %d times; links to channels 1, 2, 3: %d, %d, %d; to no channel: %d", db.asked, len(e.inter[1]), len(e.inter[2]), len(e.inter[3]), len(e.found))
+	}
+}
+
+// TestLinksOutsideAChannelAreNotItsOwn: a link to a host with one channel goes to it only if it lies in its directory, and what a channel's own filters
+// leave out does not come back to it.
+func TestLinksOutsideAChannelAreNotItsOwn(t *testing.T) {
+	db := &holding{}
+	le := finder(t, db)
+	entries := reporting("https://b.example/dir/1", "https://b.example/elsewhere", "https://b.example/", "https://d.example/dir/refused", "https://d.example/elsewhere")
+	le.keep.pending = newEffects("a", "b", time.Unix(1e9, 0))
+	if err := le.readHolders(t.Context(), entries, le.keep.pending); err != nil {
+		t.Fatal(err)
+	}
+	le.discover(3, entries[0].Report.Inter)
+	e := le.keep.pending
+	if len(e.inter) != 1 || !slices.Equal(e.inter[3], entries[0].Report.Inter[:1]) || len(e.found) != 0 {
+		t.Errorf("links to channels: %v; to no channel: %+v", e.inter, e.found)
+	}
+}
+
+// TestLinksToOtherManagersChannels: a link to a host that another manager has goes to the channel there, and its host is not taken for a new one.
+func TestLinksToOtherManagersChannels(t *testing.T) {
+	db := &holding{}
+	le := finder(t, db)
+	le.tenancy = &tenancy{core: le.core}
+	for _, host := range []string{"https://a.example", "https://b.example", "https://d.example"} {
+		le.tenancy.owned[channel.KeyOf(host).Part()] = true
+	}
+	if le.tenancy.mine(channel.KeyOf("https://far.example")) {
+		t.Fatal("another host is in the same partition: choose other names")
+	}
+	entries := append(reporting("https://far.example/1", "https://nobody.example/1"), archive.Entry{
+		Channel: 77, Event: lease.Event{Kind: lease.Reported}, Report: &channel.Report{Inter: []string{"https://far.example/2"}}}) // not this manager's report
+	le.keep.pending = newEffects("a", "b", time.Unix(1e9, 0))
+	if err := le.readHolders(t.Context(), entries, le.keep.pending); err != nil {
+		t.Fatal(err)
+	}
+	le.discover(3, entries[0].Report.Inter)
+	e := le.keep.pending
+	if len(e.inter) != 1 || !slices.Equal(e.inter[9], entries[0].Report.Inter[:1]) || len(e.found) != 1 || e.found[0].URL != entries[0].Report.Inter[1] || len(e.holders) != 2 {
+		t.Errorf("links to channels: %v; to no channel: %+v; asked for %d", e.inter, e.found, len(e.holders))
 	}
 }
 

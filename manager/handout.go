@@ -72,7 +72,11 @@ func (h *handout) carryOut(now time.Time) {
 			h.keep.issues[a.Slot] = a.Issue
 			h.keep.dirty[a.Slot] = struct{}{}
 		case dispatch.Nothing:
-			h.event(a.Slot, now, a.Issue.Gen, "came to nothing", "", "to be handed out again")
+			note := "to be handed out again"
+			if _, waits := h.machine.Issue(a.Slot); !waits {
+				note = "the channel is paused"
+			}
+			h.event(a.Slot, now, a.Issue.Gen, "came to nothing", "", note)
 		case dispatch.GaveUp:
 			if !isErrand(a.Slot) {
 				h.learner.mark(now, a.Slot, a.Note)

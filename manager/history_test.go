@@ -66,7 +66,7 @@ func TestTrialIsOfWhatIsCrawled(t *testing.T) {
 			}
 			try.facts = append(try.facts, f)
 		}
-		out, err := try.run(t.Context(), strategy, 0, Config{Tick: time.Minute})
+		out, err := try.run(t.Context(), strategy, nil, 0, Config{Tick: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,5 +75,19 @@ func TestTrialIsOfWhatIsCrawled(t *testing.T) {
 	want, got := foretell(0), foretell(8)
 	if want.Freshness < .5 || math.Abs(got.Freshness-want.Freshness) > 1e-9 || got.Tasks != want.Tasks {
 		t.Errorf("%d tasks and a freshness of %.3f, want %d and %.3f as without paused channels", got.Tasks, got.Freshness, want.Tasks, want.Freshness)
+	}
+}
+
+// TestTrialHasItsOwnSlots samples while the scheduler reads the loop's tables: the copy, which runs beside the loop, must not.
+func TestTrialHasItsOwnSlots(t *testing.T) {
+	opt := recrawl.DefaultOptions()
+	opt.Pending, opt.Ahead = func(recrawl.Slot) int { t.Error("it asks the loop's table"); return 0 }, func(recrawl.Slot) { t.Error("it reads the loop's table ahead") }
+	strategy, err := recrawl.New("icr", recrawl.Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := trial{opt: ownOptions(opt), at: 10_000, of: 8, capacity: 1, state: recrawl.NewScheduler(10_000, strategy, opt).AppendState(nil), facts: make([]recrawl.Facts, 8)}
+	if out, err := try.run(t.Context(), strategy, nil, 0, Config{Tick: time.Minute}); err != nil || out.New == 0 {
+		t.Errorf("%d channels crawled for the first time, %v", out.New, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"shoal/channel"
 	"shoal/internal/plain"
+	"shoal/manager/dispatch"
 	"shoal/manager/trust"
 	"shoal/recrawl"
 )
@@ -17,7 +18,7 @@ type Inspection struct {
 	Known   bool          // false: the loop does not have it, and nothing below is set
 	Group   int           // 0 is the fastest
 	Every   time.Duration // learnt mean time between changes; 0: never crawled
-	Due     time.Time     // zero: now, or never
+	Due     time.Time     // when it is handed out next if there is room, by the strategy and the limits in force; zero: now, or never
 	Out     bool
 	State   channel.State // with what is not written yet
 	Reason  string
@@ -30,27 +31,28 @@ type Inspection struct {
 func (ro *roster) Inspect(ctx context.Context, chs []channel.Channel) ([]Inspection, error) {
 	out := make([]Inspection, len(chs))
 	err := ro.onLoop(ctx, func(now time.Time) {
-		intervals := ro.sched.Intervals()
 		for i := range chs {
 			if s, ok := ro.table.Find(chs[i].ID); ok {
-				out[i] = ro.inspect(now, s, &chs[i], intervals)
+				out[i] = ro.inspect(now, s, &chs[i])
 			}
 		}
 	})
 	return out, err
 }
 
-func (ro *roster) inspect(now time.Time, s recrawl.Slot, ch *channel.Channel, intervals []recrawl.Tick) Inspection {
+func (ro *roster) inspect(now time.Time, s recrawl.Slot, ch *channel.Channel) Inspection {
 	f := ro.sched.Facts(s)
 	in := Inspection{Known: true, State: ch.State, Reason: ch.Reason, Limit: ro.cfg.Failing.Limit, Group: int(f.Group), Out: ro.machine.IsOut(s),
 		Blocked: ro.machine.Blocked(ro.table.Host(s)), Doubt: ro.near.auditor.trust.Doubt(now, ch.ID)}
 	if f.Updated > 0 {
 		in.Every = time.Duration(f.Est.Interval() * float64(ro.cfg.Tick))
 	}
-	if f.Submitted > 0 && in.Group < len(intervals) {
-		in.Due = ro.clock.Time(f.Submitted + intervals[in.Group])
+	if f.Submitted > 0 {
+		if due := ro.sched.Due(ro.clock.At(now), s); due < recrawl.Far {
+			in.Due = ro.clock.Time(min(due, ro.clock.At(now.Add(mostInterval))))
+		}
 	}
-	if at := ro.machine.Until(s); at.After(in.Due) {
+	if at := dispatch.Rests(ro.machine, s); at.After(in.Due) {
 		in.Due = at
 	}
 	if in.Due.Before(now) {

@@ -20,12 +20,12 @@ type effects struct {
 	from, to string
 	at       time.Time
 	slots    map[recrawl.Slot]*channel.Learnt // nil: only the issue and the facts changed
-	crawled  map[recrawl.Slot]time.Time       // began then, and took in the inter-site URLs found before
+	crawled  map[recrawl.Slot]time.Time       // were issued then, or began, and took in the inter-site URLs found before
 	inter    map[channel.ID][]string
 	found    []channel.Found // inter-site URLs that no channel has
 	counts   map[string]int64
 	read     map[recrawl.Slot]*channel.Channel // as the database has those that report
-	holders  map[string]channel.ID             // of inter-site URLs to hosts with several channels; 0: none holds it
+	holders  map[string]channel.ID             // of inter-site URLs to hosts that may have channels; 0: none holds it
 }
 
 func newEffects(from, to string, at time.Time) *effects {
@@ -56,6 +56,10 @@ func newKeeper(c *core) *keeper {
 
 // FeedName names the archive's feed in the database.
 const FeedName = "archive"
+
+// ErrElsewhere says that the database has taken the archive's feed in up to another place than this manager: as after a write whose answer was lost for good and
+// that was made all the same, or a failover to a server that did not have the last ones. It must be opened anew.
+var ErrElsewhere = errors.New("manager: the database has taken in more, or less, of what peers have crawled than this manager knew, as after a failover")
 
 // commit writes the pending effects of the feed with their cursor. On failure they stay pending. Channels of which nothing changed but that others
 // link to them may be too many for one write: they go first, and do no harm if they are written again.
@@ -145,6 +149,27 @@ func (k *keeper) save(now time.Time, final bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveTimeout)
 	defer cancel()
 	k.saveWithin(ctx, now, final)
+}
+
+// saveStates writes the channels' states that wait behind what cannot be written: a manager that the database has overtaken begins anew, and an operator's order was
+// answered.
+func (k *keeper) saveStates(ctx context.Context) {
+	var all error
+	for s, st := range k.states {
+		err := k.cfg.Store.Update(ctx, k.epoch, k.table.ID(s), func(ch *channel.Channel) {
+			if ch.State != channel.Removed {
+				ch.State, ch.Reason = st.state, st.reason
+			}
+		})
+		if err == nil {
+			delete(k.states, s)
+		} else if !errors.Is(err, channel.ErrUnknown) {
+			all = errors.Join(all, err)
+		}
+	}
+	if all != nil {
+		k.log.Error("channels that were paused, resumed or given up of late may not be so after the restart", "err", all)
+	}
 }
 
 func (k *keeper) saveWithin(ctx context.Context, now time.Time, final bool) {

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -32,6 +33,38 @@ func (k *keeper) issue(s recrawl.Slot) (lease.Issue, error) {
 	return i, nil
 }
 
+// channels are channels as the database has them, by their ids, but for those that are not there. Issues that were not held are held for a while.
+func (k *keeper) channels(ctx context.Context, ids []channel.ID) (map[channel.ID]*channel.Entire, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	all, err := k.cfg.Store.Entire(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read the channels of which crawls tell: %w", err)
+	}
+	of := make(map[channel.ID]*channel.Entire, len(all))
+	for i := range all {
+		of[all[i].ID] = &all[i]
+	}
+	for _, id := range ids {
+		s, ok := k.table.Find(id)
+		if !ok || k.holds(s) {
+			continue
+		}
+		var raw []byte
+		if ch := of[id]; ch != nil {
+			raw = ch.Lease
+		}
+		if k.issues[s], _, err = parseIssue(raw); err != nil {
+			delete(k.issues, s)
+			return nil, fmt.Errorf("channel %d: %w", id, err)
+		}
+	}
+	return of, nil
+}
+
 // parseIssue reads a channel's issue, and until when the channel is left alone.
 func parseIssue(raw []byte) (i lease.Issue, until time.Time, err error) {
 	if len(raw) == 0 {
@@ -50,6 +83,12 @@ func (k *keeper) held(s recrawl.Slot) (lease.Issue, bool) {
 	}
 	i, ok := k.issues[s]
 	return i, ok
+}
+
+// holds tells whether a channel's issue is in memory.
+func (k *keeper) holds(s recrawl.Slot) bool {
+	_, ok := k.held(s)
+	return ok
 }
 
 // gen is the generation of a channel whose issue is held; else 0.
@@ -86,6 +125,24 @@ func (k *keeper) hostRecord(name string) (*channel.Host, error) {
 		k.records[key] = h
 	}
 	return h, nil
+}
+
+// hostRecords reads the stored records of hosts, as hostRecord does.
+func (k *keeper) hostRecords(ctx context.Context, names []string) error {
+	names = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(names))), func(name string) bool { return k.records[channel.KeyOf(name)] != nil })
+	if len(names) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+	defer cancel()
+	all, err := k.cfg.Store.Hosts(ctx, names)
+	if err != nil {
+		return fmt.Errorf("read the hosts of which crawls tell: %w", err)
+	}
+	for i := range all {
+		k.records[channel.KeyOf(names[i])] = &all[i]
+	}
+	return nil
 }
 
 // insist has a host's record be what an operator wanted, who has written that into the database: the loop may have read the record before that, and written it after.

@@ -29,6 +29,7 @@ type learner struct {
 
 	accused accused
 	parties parties
+	heard   time.Time // up to when the feed was read; zero: not to its end yet since the start
 }
 
 const feedBatch = 256 // feed entries taken in with one transaction
@@ -44,6 +45,7 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 	if le.tenancy.resting() {
 		return false, nil
 	}
+	began := le.cfg.Now()
 	entries, next, err := le.cfg.Archive.Feed(ctx, le.keep.cursor, feedBatch)
 	if errors.Is(err, archive.ErrCursor) || errors.Is(err, archive.ErrTrimmed) { // rebuilt or replaced; what was applied is not applied again
 		le.log.Warn("the archive does not know how far its feed was read; reading all of it", "err", err)
@@ -53,6 +55,8 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("read the archive's feed: %w", err)
 	}
 	if next == le.keep.cursor {
+		le.heard = began
+		le.tenancy.arrived()
 		return false, nil
 	}
 	now := le.cfg.Now()
@@ -71,44 +75,42 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 	return true, le.keep.commit(ctx)
 }
 
-// readFor reads all that a stretch of the feed needs of the database, so that nothing of it is taken in while that cannot be read.
+// readFor reads all that a stretch of the feed needs of the database, so that nothing of it is taken in while that cannot be read: at once, since the loop waits
+// for it.
 func (le *learner) readFor(ctx context.Context, entries []archive.Entry, into *effects) error {
+	var ids []channel.ID
+	var hosts []string
 	for i := range entries {
 		e := &entries[i]
 		if host := le.errands.hostOf(e.Channel); host != "" && leaves(&e.Event) {
-			if _, err := le.keep.hostRecord(host); err != nil {
-				return err
-			}
+			hosts = append(hosts, host)
 		}
+		if s, ok := le.table.Find(e.Channel); ok && (leaves(&e.Event) || !le.keep.holds(s)) { // else an errand, or removed meanwhile
+			ids = append(ids, e.Channel)
+		}
+	}
+	chs, err := le.keep.channels(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for i := range entries {
+		e := &entries[i]
 		s, ok := le.table.Find(e.Channel)
-		if !ok {
-			continue // an errand, or removed meanwhile
-		}
-		if _, ok := le.keep.held(s); !ok {
-			if _, err := le.keep.issue(s); err != nil {
-				return err
-			}
-		}
-		if !leaves(&e.Event) || into.read[s] != nil {
+		if !ok || !leaves(&e.Event) || into.read[s] != nil {
 			continue
 		}
-		ch, err := le.cfg.Store.Channel(ctx, e.Channel)
-		if errors.Is(err, channel.ErrUnknown) && le.tenancy != nil { // another manager has removed it, and its note is under way
+		ch := chs[e.Channel]
+		if ch == nil && le.tenancy != nil { // another manager has removed it, and its note is under way
 			le.tenancy.roster.release(s)
 			continue
 		}
-		if errors.Is(err, channel.ErrUnknown) {
+		if ch == nil {
 			return fmt.Errorf("channel %d has gone from the database, which must be damaged: stop the manager, and restore its folder from a backup", e.Channel)
 		}
-		if err != nil {
-			return fmt.Errorf("read channel %d: %w", e.Channel, err)
-		}
-		into.read[s] = &ch
-		if _, err := le.keep.hostRecord(ch.Scope.Host); err != nil {
-			return err
-		}
+		into.read[s] = &ch.Channel
+		hosts = append(hosts, ch.Scope.Host)
 	}
-	return nil
+	return le.keep.hostRecords(ctx, hosts)
 }
 
 // takeIn applies one entry to what the loop holds, and notes what must become durable.
@@ -123,7 +125,7 @@ func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
 	}
 	le.holder(&e)
 	if ch := le.keep.pending.read[s]; ch != nil && leaves(&e.Event) {
-		le.leaveHost(ch.Scope.Host, &e)
+		le.leaveHost(now, ch.Scope.Host, &e)
 	}
 	heard, err := le.machine.Hear(now, s, e.Event, dispatch.Peer(e.Peer))
 	if err != nil { // what it needs was read before
@@ -133,7 +135,9 @@ func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
 	if isErrand(s) {
 		le.weighPeer(now, heard, &e)
 		if host := le.errands.hostOf(e.Channel); host != "" && leaves(&e.Event) {
-			le.leaveHost(host, &e)
+			le.leaveHost(now, host, &e)
+		} else if at := le.errands.at(s); host == "" && at.host != 0 && leaves(&e.Event) { // its errand was answered by another one's task
+			le.machine.Leave(at.host, le.soonest(now, rested(&e, le.cfg.Gap)))
 		}
 		le.errands.heard(now, s, e.Event, e.Peer, heard.Effect)
 		le.after(now)
@@ -149,9 +153,12 @@ func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
 	}
 	switch e.Event.Kind {
 	case lease.Claimed, lease.Revived:
+		deliveries{le.auditor}.claimEnded(e.Channel)
 		le.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
 	case lease.Lapsed, lease.Released:
 		le.event(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "")
+	case lease.Brought:
+		le.again(s, e.When, e.Event.Gen, e.Event.Kind.String(), e.Peer, "pages, after its lease was over")
 	}
 	le.weighPeer(now, heard, &e)
 	if heard.Effect&lease.Apply != 0 && e.Report != nil {
@@ -161,9 +168,9 @@ func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
 }
 
 // weighPeer tells the overlay what a peer made of its task: that it brought pages, or that it wasted the task. A claim tells nothing: a peer can claim
-// every task and crawl none.
+// every task and crawl none. Nor does what comes after the lapse, which was told.
 func (le *learner) weighPeer(now time.Time, heard dispatch.Heard, e *archive.Entry) {
-	if e.Peer == "" || heard.Effect == 0 {
+	if e.Peer == "" || heard.Effect == 0 || e.Event.Kind == lease.Brought {
 		return
 	}
 	took := heard.Issued
@@ -210,7 +217,7 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 	l.Gen, l.Out = heard.Issue.Gen, heard.Issue.Out()
 	l.LastOutcome, l.LastError = r.Outcome, r.Reason
 	ev := recrawl.Event{Kind: recrawl.Failed, Wait: -1}
-	accused, said := false, counts
+	said := counts
 	switch r.Outcome {
 	case channel.Updated:
 		le.tally.updates++
@@ -222,13 +229,14 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 		if l.Visits == 0 {
 			le.tally.visited++
 		}
-		changed = changed && (l.Visits > 0 || r.Changed+r.Gone > 0)
+		// Of a first visit, and of one that had more room than the last one, new pages are mostly none of the channel's.
+		changed = changed && (l.Visits > 0 && !le.table.Grows(s) || r.Changed+r.Gone > 0)
 		took := max(0, r.Ended.Sub(r.Started)) // by the peer's clock, which may have been set back meanwhile
 		ev = recrawl.Event{Kind: recrawl.Updated, Changed: changed, Wait: -1, Service: le.ticks(took)}
 		if !heard.Issued.IsZero() {
 			ev.Wait = le.ticks(r.Started.Sub(heard.Issued))
 		}
-		le.keep.pending.crawled[s] = r.Started
+		le.keep.pending.crawled[s] = tookIn(r, l)
 		le.sizes.crawled(l, r.Pages)
 		l.Updated, l.Visits, l.Pages = now, l.Visits+1, r.Pages
 		le.tune.weigh(s, Importance(&le.keep.pending.read[s].Settings), r.Pages)
@@ -246,7 +254,7 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 		}
 		le.pace.learn(r)
 	case channel.HostBlocked:
-		accused = !le.refusedBy(now, host, &e, le.failing(now, s, &e))
+		le.refusedBy(now, host, &e, le.failing(now, s, &e))
 	case channel.Failed, channel.Refused:
 		l.LastError = whatFailed(r)
 		if said = le.failing(now, s, &e); said != repeated {
@@ -261,9 +269,18 @@ func (le *learner) learn(now time.Time, s recrawl.Slot, heard dispatch.Heard, e 
 	switch {
 	case r.Outcome == channel.Failed, r.Outcome == channel.Refused:
 		le.failed(now, s, l, said)
-	case accused:
-		le.asNew(s) // the host waits
+	case r.Outcome == channel.HostBlocked:
+		le.asNew(s) // the host waits, or is blocked
 	}
+}
+
+// tookIn is the time up to which a crawl has taken in the URLs that other crawls found: when its task was issued, as its body was made then, or little later.
+// The peer may have begun hours after, but its clock may also have been behind.
+func tookIn(r *channel.Report, l *channel.Learnt) time.Time {
+	if !l.Submitted.IsZero() && l.Submitted.Before(r.Started) {
+		return l.Submitted
+	}
+	return r.Started
 }
 
 // learnHost keeps what a report tells of the host: where it is, how often it may be visited.
@@ -282,17 +299,31 @@ func leaves(e *lease.Event) bool {
 	return e.Kind == lease.Reported || e.Kind == lease.Released || e.Kind == lease.Lapsed
 }
 
-// leaveHost leaves a host alone after a visit for as long as its robots.txt and the network's own gap want. A look at some pages of it counts as a
-// visit, too, and so does a crawl that another peer is to go on with. The archive's clock counts, since a peer's may be wrong.
-func (le *learner) leaveHost(name string, e *archive.Entry) {
+// leaveHost leaves a host alone after a visit for as long as its robots.txt, its last answers and the network's own gap want. A look at some pages of it counts as a
+// visit, too, and so does a crawl that another peer is to go on with. The archive's clock counts, since a peer's may be wrong. If that was far ahead, now or when the host was visited before, no
+// more than a lease is left of the time.
+func (le *learner) leaveHost(now time.Time, name string, e *archive.Entry) {
 	h := le.keep.records[channel.KeyOf(name)]
 	if e.Report != nil && e.Report.Gap > 0 {
 		h.CrawlDelay = e.Report.Gap
 	}
-	if next := e.When.Add(max(h.CrawlDelay, le.cfg.Gap)); next.After(h.NextVisit) {
+	gap := max(h.CrawlDelay, le.cfg.Gap)
+	if e.Report != nil { // this once: it is no delay between any two requests
+		gap = max(gap, e.Report.Rest)
+	}
+	if next := le.soonest(now, rested(e, gap)); next.After(h.NextVisit) || h.NextVisit.After(now.Add(dispatch.MostRest)) {
 		h.NextVisit = next
 	}
 	le.machine.Leave(channel.KeyOf(name), h.NextVisit)
+}
+
+// rested is when a host has rested for some time after an event by which a peer leaves it.
+func rested(e *archive.Entry, gap time.Duration) time.Time {
+	next := e.When.Add(gap)
+	if e.Event.Kind == lease.Released && e.Event.Until.After(next) { // its holder may not have heard that it is over
+		next = e.Event.Until
+	}
+	return next
 }
 
 func (le *learner) blockHost(now time.Time, name, why string) {

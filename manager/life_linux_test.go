@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"math/rand/v2"
@@ -240,18 +241,15 @@ func TestLife(t *testing.T) {
 	if channels == 0 {
 		t.Skip("make life runs this")
 	}
-	dir, first := os.Getenv(lifeDirEnv), 1
+	dir := os.Getenv(lifeDirEnv)
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	clock := lifeClock{began: lifeEpoch, real: time.Now()}
-	if raw, err := os.ReadFile(filepath.Join(dir, "week")); err == nil {
-		var at int64
-		if _, err := fmt.Sscan(string(raw), &first, &at); err != nil {
-			t.Fatal(err)
-		}
-		first, clock.began = first+1, lifeEpoch.Add(time.Duration(at))
+	lived, last, at, err := readLife(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
+	first, clock := last+1, lifeClock{began: lifeEpoch.Add(at), real: time.Now()}
 	v := newVolunteers(clock, max(time.Duration(float64(channels)/float64(rate)*float64(time.Second)), lifeLeast*lifeTick))
 	l, err := openLife(dir, v)
 	if err != nil {
@@ -267,7 +265,6 @@ func TestLife(t *testing.T) {
 			t.Fatal(err, refused)
 		}
 	}
-	var lived []lifeWeek
 	t.Logf("%4s %9s %8s %8s %9s %9s %9s %7s", "week", "tasks", "tasks/s", "us/task", "db MB", "arch. MB", "heap MB", "start s")
 	for week := first; week <= weeks; week++ {
 		began, cpu, before := time.Now(), cpuTime(t), l.m.Overview().Updates
@@ -296,12 +293,15 @@ func TestLife(t *testing.T) {
 		lived = append(lived, w)
 		t.Logf("%4d %9d %8.0f %8.0f %9.1f %9.1f %9.1f %7.2f", week, tasks, float64(tasks)/took.Seconds(), w.cpu, w.db, w.archive, w.heap, w.start)
 		t.Logf("     %s", parts(t, dir))
-		if err := os.WriteFile(filepath.Join(dir, "week"), fmt.Append(nil, week, " ", int64(clock.Now().Sub(lifeEpoch))), 0o600); err != nil {
+		if err := w.keep(dir, week, clock.Now().Sub(lifeEpoch)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := l.stop(); err != nil {
 		t.Fatal(err)
+	}
+	if len(lived) < lifeJudged {
+		t.Logf("this life is not judged: %d of its weeks were measured, %d are needed", len(lived), lifeJudged)
 	}
 	for _, what := range grown(lived) {
 		t.Error(what)
@@ -311,10 +311,53 @@ func TestLife(t *testing.T) {
 // lifeWeek is what a week took: microseconds of processor time a task, MiB of files and memory, seconds of the start after it.
 type lifeWeek struct{ cpu, db, archive, heap, start float64 }
 
+// lifeFile has a line for each week of a life that is kept: its number, the life's age in nanoseconds, and what it took. A life from before that has its last week alone,
+// without what it took.
+const lifeFile = "week"
+
+// keep adds a week to a life.
+func (w lifeWeek) keep(dir string, week int, age time.Duration) error {
+	f, err := os.OpenFile(filepath.Join(dir, lifeFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	raw, err := io.ReadAll(f)
+	if err == nil && len(raw) > 0 && raw[len(raw)-1] != '\n' { // of a life from before
+		_, err = f.WriteString("\n")
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(f, week, int64(age), w.cpu, w.db, w.archive, w.heap, w.start)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// readLife reads what weeks of a life took, the number of the last one, and the life's age then. A folder without a life has none.
+func readLife(dir string) (weeks []lifeWeek, last int, age time.Duration, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, lifeFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, 0, nil
+	}
+	for line := range strings.Lines(string(raw)) {
+		var w lifeWeek
+		n, _ := fmt.Sscan(line, &last, &age, &w.cpu, &w.db, &w.archive, &w.heap, &w.start)
+		switch n {
+		case 2:
+		case 7:
+			weeks = append(weeks, w)
+		default:
+			return nil, 0, 0, fmt.Errorf("%s is no file of a life: %q", filepath.Join(dir, lifeFile), line)
+		}
+	}
+	return weeks, last, age, err
+}
+
+// lifeJudged is how many weeks must have been measured.
+const lifeJudged = 6
+
 // grown tells what the last three weeks took more of than the second to the fourth. In the first week nothing is forgotten yet. Medians are compared, since files go up
 // and down as the databases merge their tables. A life of less than six weeks tells nothing.
 func grown(weeks []lifeWeek) (all []string) {
-	if len(weeks) < 6 {
+	if len(weeks) < lifeJudged {
 		return nil
 	}
 	early, late := weeks[1:4], weeks[len(weeks)-3:]
@@ -372,6 +415,49 @@ func TestGrowthIsFound(t *testing.T) {
 	}
 	if all := grown(life()[:5]); all != nil {
 		t.Errorf("of five weeks: %v", all)
+	}
+}
+
+// TestLifeGoesOn runs a life week by week, each in a process of its own, which knows of the weeks before only what its folder has: it is judged as one that was run at once.
+func TestLifeGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	if weeks, last, age, err := readLife(dir); len(weeks) != 0 || last != 0 || age != 0 || err != nil {
+		t.Fatalf("a new life: %v, %d, %v, %v", weeks, last, age, err)
+	}
+	for week := 1; week <= 8; week++ {
+		w := lifeWeek{cpu: 1000, db: 5.5, archive: 300 * math.Pow(1.2, float64(week)), heap: 50, start: .123}
+		if err := w.keep(dir, week, time.Duration(week)*time.Hour+1); err != nil {
+			t.Fatal(err)
+		}
+		weeks, last, age, err := readLife(dir)
+		if err != nil || len(weeks) != week || weeks[week-1] != w || last != week || age != time.Duration(week)*time.Hour+1 {
+			t.Fatalf("after week %d: %v, %d, %v, %v", week, weeks, last, age, err)
+		}
+	}
+	weeks, _, _, _ := readLife(dir)
+	if all := grown(weeks); len(all) != 1 || !strings.Contains(all[0], "MiB of the archive") {
+		t.Errorf("an archive that grew: %v", all)
+	}
+
+	old := t.TempDir() // of a version that kept no more
+	if err := os.WriteFile(filepath.Join(old, lifeFile), []byte("4 143000000000"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	weeks, last, age, err := readLife(old)
+	if err != nil || len(weeks) != 0 || last != 4 || age != 143*time.Second {
+		t.Fatalf("an old life: %v, %d, %v, %v", weeks, last, age, err)
+	}
+	if err := (lifeWeek{cpu: 1}).keep(old, 5, 150*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if weeks, last, age, err = readLife(old); err != nil || len(weeks) != 1 || last != 5 || age != 150*time.Second {
+		t.Fatalf("an old life that went on: %v, %d, %v, %v", weeks, last, age, err)
+	}
+	if err := os.WriteFile(filepath.Join(old, lifeFile), []byte("five\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := readLife(old); err == nil {
+		t.Error("what is no life is one")
 	}
 }
 

@@ -2,8 +2,11 @@ package manager
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"shoal/channel"
 	"shoal/internal/plain"
 )
 
@@ -42,6 +45,10 @@ func (m *Manager) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				break
 			}
+			if errors.Is(err, channel.ErrCursor) {
+				stop(fmt.Errorf("%w: %w", ErrElsewhere, err))
+				break
+			}
 			m.tally.notice(noticeFeed, "What peers have crawled cannot be taken in: "+plain.Error(err))
 			m.log.Error("feedback", "err", err)
 		} else {
@@ -73,6 +80,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	last, done := context.WithTimeout(context.Background(), saveTimeout) // for all together: a database that is away does not hold the end up for each part anew
 	defer done()
 	m.keep.saveWithin(last, m.cfg.Now(), true)
+	m.keep.saveStates(last)
 	m.auditor.keepAll(last, m.cfg.Now())
 	if err := m.keepWhole(last, m.cfg.Now()); err != nil {
 		m.log.Warn("a restart orders crawls anew that have begun", "err", err)
@@ -90,6 +98,8 @@ func (m *Manager) round(ctx context.Context, now time.Time) {
 	m.disk.look(now)
 	m.errands.tick(now)
 	m.auditor.visit(now)
+	deliveries{m.auditor}.judgeLate(now)
+	m.tuning.judgeClock(now)
 	m.hand.dispatch(ctx, now)
 	m.find.admit(ctx, now)
 	m.keep.save(now, false)
@@ -99,6 +109,7 @@ func (m *Manager) round(ctx context.Context, now time.Time) {
 	m.keepWholes(ctx, now)
 	m.auditor.grant()
 	m.auditor.sentences.tick(now)
+	m.auditor.vacate(now, m.auditor.trust, m.cfg.Swarm.View())
 	m.auditor.keepUp(ctx, now)
 	m.publish(now)
 }

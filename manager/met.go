@@ -1,6 +1,8 @@
 package manager
 
 import (
+	"time"
+
 	"shoal/manager/trust"
 	"shoal/overlay"
 )
@@ -10,6 +12,7 @@ type circle struct {
 	met     map[overlay.ID]acquaintance
 	named   map[trust.Peer]overlay.ID // the same by number
 	mostMet int
+	placed  time.Time // when the places of newcomers were last looked at
 }
 
 func newCircle() circle {
@@ -38,4 +41,23 @@ func (c *circle) thin(m *trust.Machine, v *overlay.View) {
 // forget has the Machine forget those of which nothing is known, but members that were met.
 func (c *circle) forget(m *trust.Machine) {
 	m.Forget(func(n trust.Peer) bool { return c.named[n] != "" })
+}
+
+// placesEvery is how often it is looked at which newcomers have the places of their address prefixes.
+const placesEvery = time.Hour
+
+// vacate has the Machine give those places free now and then that nobody uses, first when members have had the time to come back to a manager that has just started.
+func (c *circle) vacate(now time.Time, m *trust.Machine, v *overlay.View) {
+	since := now.Sub(c.placed)
+	if 0 <= since && since < placesEvery {
+		return
+	}
+	first := c.placed.IsZero()
+	if c.placed = now; first {
+		return
+	}
+	m.Vacate(func(n trust.Peer) bool {
+		id, met := c.named[n]
+		return met && v.Index(id) >= 0
+	})
 }

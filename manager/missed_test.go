@@ -1,6 +1,8 @@
 package manager
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"shoal/channel"
@@ -21,5 +23,22 @@ func TestMissedToo(t *testing.T) {
 	}
 	if len(ch.Inter) != 1 {
 		t.Error("the channel's own list has changed")
+	}
+}
+
+// TestLinksThatFiltersRefuseTakeNoRoom: URLs of a channel that its scope refuses, as after an edit, do not go with its task, and leave their room to pages
+// that the last crawl did not come across.
+func TestLinksThatFiltersRefuseTakeNoRoom(t *testing.T) {
+	ch := channel.Channel{Scope: channel.Scope{Kind: channel.WholeHost, Host: "https://a.example", Exclude: []string{"/private/"}}}
+	for i := range channel.MaxInter {
+		ch.Inter = append(ch.Inter, fmt.Sprintf("https://a.example/private/%d", i))
+	}
+	ch.Inter[1] = "https://a.example/found"
+	got, err := missedToo(&ch, []string{"https://a.example/missed"}, 100)
+	if want := []string{"https://a.example/found", "https://a.example/missed"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%d URLs, %v, want %q", len(got), err, want)
+	}
+	if got, err = missedToo(&ch, nil, 100); err != nil || len(got) != 1 {
+		t.Errorf("without missed ones %d URLs, %v", len(got), err)
 	}
 }

@@ -74,10 +74,11 @@ type book struct {
 // Host implements dispatch.Channels.
 func (b book) Host(s recrawl.Slot) channel.HostKey {
 	if isErrand(s) {
-		if e := b.errands.at(s).errand; e != nil {
-			return channel.KeyOf(e.host)
+		p := b.errands.at(s)
+		if p.errand != nil {
+			return channel.KeyOf(p.errand.host)
 		}
-		return 0
+		return p.host
 	}
 	return b.Table.Host(s)
 }

@@ -162,8 +162,10 @@ func (p *placers) place(ctx context.Context, j job) {
 	placed, err := p.cfg.Swarm.Place(ctx, t.signed, t.header, t.record, j.near)
 	switch {
 	case err == nil && j.errand != nil && placed.Start.After(j.Latest): // it would come too late
-		if back := p.cfg.Archive.TakeBack(ctx, j.id, j.Gen); back != nil {
-			p.log.Debug("an errand is not taken back: it can be claimed until it is of no use", "host", j.errand.host, "err", back)
+		if back := p.cfg.Archive.TakeBack(ctx, j.id, j.Gen); back != nil { // the peer may still claim it
+			p.log.Debug("an errand is not taken back: its claim is awaited until it is of no use", "host", j.errand.host, "err", back)
+			p.post(ctx, func(now time.Time) { p.hand.unsure(now, j, errLateStart) })
+			return
 		}
 		p.post(ctx, func(now time.Time) { p.hand.refused(now, j, errLateStart) })
 	case err == nil:

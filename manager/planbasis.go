@@ -51,7 +51,7 @@ func StoppedPlanBasis(ctx context.Context, st Store, step time.Duration, now tim
 
 // readClock is the clock of the scheduler that worked on a database; a new one where none did.
 func readClock(ctx context.Context, st Store, step time.Duration, now time.Time) (recrawl.Clock, error) {
-	clock := recrawl.Clock{Epoch: now, Step: step}
+	clock := recrawl.Clock{Epoch: now.Round(0), Step: step} // ticks pass while the computer sleeps
 	epoch, err := st.State(ctx, stateEpoch)
 	if err != nil {
 		return clock, fmt.Errorf("read the scheduler's epoch: %w", err)

@@ -51,9 +51,13 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	m.machine = dispatch.New(now, dispatch.Config{
 		Clock: m.clock, Terms: m.cfg.Terms, MaxOut: m.cfg.MaxOut, Batch: maxBatch, Queue: jobQueue, MinPeers: m.cfg.MinPeers, MinPeersWait: m.cfg.MinPeersWait,
 		MinWait: minLatest, MaxWait: maxLatest, NewShare: m.tuning.choice.NewShare, Until: m.cfg.Until, Beside: errandSlot, Party: m.learner.partyNumber,
+		Coming: m.tenancy.isComing, Heard: func() time.Time { return m.learner.heard },
 		Members: func() int { return len(m.cfg.Swarm.View().Peers) },
 	}, dues{m.sched}, book{m.table, m.keep, m.pace, m.errands}, m.near)
 	if err := errors.Join(m.recallSizes(ctx), m.recallShown(ctx), m.recallMembers(ctx)); err != nil {
+		return err
+	}
+	if err := m.placers.restoreAudits(ctx, now); err != nil {
 		return err
 	}
 	if m.tenancy != nil { // it takes its partitions when it runs
@@ -78,12 +82,9 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	return m.auditor.restore(ctx, now)
 }
 
-// mostWait bounds how long a host is left alone after a start. Builds before 0.2.0 believed any time that a peer reported.
-const mostWait = 24 * time.Hour
-
 // soonest is when a host may be visited, where that is believable; else when the longest lease of a task that is out has ended.
 func (c *core) soonest(now, next time.Time) time.Time {
-	if next.After(now.Add(mostWait)) {
+	if next.After(now.Add(dispatch.MostRest)) {
 		return now.Add(c.cfg.Terms.Term)
 	}
 	return next

@@ -9,6 +9,7 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/lease"
+	"shoal/manager/dispatch"
 	"shoal/recrawl"
 )
 
@@ -37,7 +38,7 @@ func (ro *roster) add(now time.Time, r channel.Hot) error {
 			return fmt.Errorf("channel %d: %w", r.ID, err)
 		}
 	}
-	f.DatedBy(ro.clock.At(now)) // the clock may have been ahead, here or at the manager that had the channel
+	anew := ro.tune.redate(now, &f, &issue)
 	if f.Weight == 0 {
 		f.Weight = r.Weight
 	}
@@ -59,6 +60,11 @@ func (ro *roster) add(now time.Time, r channel.Hot) error {
 		ro.tune.weigh(s, f.Weighed(), 0)
 	}
 	ro.table.Put(s, r.ID, r.Host)
+	if anew {
+		ro.keep.issues[s], ro.keep.dirty[s] = issue, struct{}{}
+	} else if f.Future(ro.clock.At(now)) > 0 {
+		ro.tune.future.add(s)
+	}
 	ro.table.SetLinks(s, r.Links)
 	ro.machine.Restore(now, s, issue)
 	if wait.After(now) && r.State == channel.Active {
@@ -101,16 +107,16 @@ func (ro *roster) adopt(ctx context.Context, taken func(), scan func(func(channe
 		var failed error
 		err := ro.surely(func(now time.Time) {
 			for _, h := range batch {
-				if _, known := ro.table.Find(h.ID); known {
+				if ro.machine.Blocked(h.Host) != "" {
+					blocked++
+				}
+				if _, known := ro.table.Find(h.ID); known { // several managers also look by themselves for what is new
 					continue
 				}
 				if ro.tenancy.mine(h.Host) {
 					failed = errors.Join(failed, ro.add(now, h))
 				}
 				taken()
-				if ro.machine.Blocked(h.Host) != "" {
-					blocked++
-				}
 			}
 		})
 		batch = batch[:0]
@@ -153,6 +159,9 @@ func (ro *roster) Edited(ctx context.Context, before, after *channel.Channel) er
 				f.Group, f.Flags = uint8(after.Settings.Group-1), f.Flags|recrawl.Pinned
 			}
 		})
+		if after.State != channel.Active && after.State != before.State {
+			dispatch.Rest(ro.machine, s)
+		}
 		ro.event(s, now, ro.keep.gen(s), "edited", "", "by an operator")
 	})
 	return errors.Join(err, failed)

@@ -71,7 +71,11 @@ type Undone struct {
 func (x *sentence) key() sentenceKey { return sentenceKey{x.Peer, x.Pages} }
 
 // pass has a decision carried out, in place of an earlier one. It is written before.
-func (s *sentences) pass(now time.Time, x sentence) {
+func (s *sentences) pass(now time.Time, x sentence) { s.try(now, s.note(now, x)) }
+
+// note writes a decision, which is carried out when it is passed. What was noted and not decided in the end, as the manager was killed before the peer's standing was
+// written, is dropped by the next one.
+func (s *sentences) note(now time.Time, x sentence) *sentence {
 	if s.open == nil {
 		s.open = map[sentenceKey]*sentence{}
 	}
@@ -80,7 +84,33 @@ func (s *sentences) pass(now time.Time, x sentence) {
 	}
 	s.open[x.key()] = &x
 	s.keep()
-	s.try(now, &x)
+	return &x
+}
+
+// pardoned are the peers of which it is written that they are pardoned, and what was withdrawn of them is not given back yet: by this manager before its start, and by the
+// others.
+func (s *sentences) pardoned(ctx context.Context) (map[trust.Peer]bool, error) {
+	own, err := s.au.cfg.Store.State(ctx, stateSentences)
+	all := [][]byte{own}
+	if err == nil && s.au.tenancy != nil {
+		var others [][]byte
+		others, err = s.au.tenancy.Shared.Others(ctx, stateSentences)
+		all = append(all, others...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what was decided about peers: %w", err)
+	}
+	out := map[trust.Peer]bool{}
+	for _, b := range all {
+		var kept []sentence
+		if json.Unmarshal(b, &kept) != nil {
+			continue // it is told where it is gone on with
+		}
+		for _, x := range kept {
+			out[x.Peer] = out[x.Peer] || x.Pages && !x.Barred
+		}
+	}
+	return out, nil
 }
 
 // try has a clerk do what is to be done.

@@ -34,6 +34,8 @@ type Shared interface {
 	// ScanParts is Scan of the channels of some partitions with ids above one.
 	ScanParts(ctx context.Context, parts []uint8, above channel.ID, f func(channel.Hot) error) error
 	LastID(ctx context.Context) (channel.ID, error)
+	// ScanHeld is ScanHosts of those that are blocked, or may not be visited up to a time. f may see one twice.
+	ScanHeld(ctx context.Context, at time.Time, f func(channel.Host) error) error
 	// Others are what other managers, also those that have gone, keep of a state of which each has one for itself, the latest first.
 	Others(ctx context.Context, name string) ([][]byte, error)
 	// OthersOf is Others of some states at once, by their names.
@@ -91,7 +93,7 @@ func SharedState(name string) bool {
 	case stateEpoch, stateChoice, stateLimits, stateDiscovered, stateTrust, StateBanned, StateKeys, StateInvites, StateStolen, StateLeast, StateReleases:
 		return true
 	}
-	return false
+	return strings.HasPrefix(name, stateUnblocked)
 }
 
 // Paces of a manager among several.
@@ -125,6 +127,7 @@ type tenancy struct {
 
 	owned  [channel.Parts]bool // owned by the loop
 	moving bool                // likewise: the feed is not read while partitions are taken
+	coming [channel.Parts]bool // likewise: of these not all is known yet that is out, so nothing is handed out there
 
 	mu   sync.Mutex
 	told []channel.Note // what was heard, and is to be done in the next turn; guarded by mu
@@ -141,6 +144,16 @@ type tenancy struct {
 
 // mine reports whether a host is this manager's. Called on the loop.
 func (t *tenancy) mine(key channel.HostKey) bool { return t == nil || t.owned[key.Part()] }
+
+// isComing reports whether it is not known yet what is out at a host, since its partition is being taken. Called on the loop.
+func (t *tenancy) isComing(key channel.HostKey) bool { return t != nil && t.coming[key.Part()] }
+
+// arrived takes in that the feed was read to its end: of all partitions that were taken it is known what is out. Called on the loop.
+func (t *tenancy) arrived() {
+	if t != nil {
+		t.coming = [channel.Parts]bool{}
+	}
+}
 
 // resting reports whether the feed is not to be read. Called on the loop.
 func (t *tenancy) resting() bool {
@@ -310,7 +323,7 @@ func (t *tenancy) takeIn(ctx context.Context, taken channel.Taken) error {
 	}
 	if err := t.onLoop(ctx, func(time.Time) {
 		for _, p := range taken.Parts {
-			t.owned[p] = true
+			t.owned[p], t.coming[p] = true, true
 		}
 	}); err != nil {
 		return err
@@ -329,21 +342,7 @@ func (t *tenancy) takeIn(ctx context.Context, taken channel.Taken) error {
 		t.last = last
 	}
 	var failed error
-	err = t.onLoop(ctx, func(time.Time) {
-		from := taken.Cursors
-		if t.joined(taken.Parts) {
-			from = append(from, t.keep.cursor)
-		}
-		cursor, err := t.Earliest(from...)
-		if err == nil {
-			limited, cancel := context.WithTimeout(context.Background(), moveWait)
-			defer cancel()
-			err = t.Shared.JoinParts(limited, cursor)
-		}
-		if failed = err; err == nil {
-			t.keep.cursor = cursor
-		}
-	})
+	err = t.onLoop(ctx, func(time.Time) { failed = t.goOn(taken) })
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
@@ -358,6 +357,30 @@ func (t *tenancy) takeIn(ctx context.Context, taken channel.Taken) error {
 		}
 	}
 	return nil
+}
+
+// goOn has all partitions go on in the feed from one cursor. What was taken in before, and could not be written, is written first: it begins where the database
+// still is. Runs on the loop.
+func (t *tenancy) goOn(taken channel.Taken) error {
+	limited, cancel := context.WithTimeout(context.Background(), moveWait)
+	defer cancel()
+	if t.keep.pending != nil {
+		if err := t.keep.commit(limited); err != nil {
+			return err
+		}
+	}
+	from := taken.Cursors
+	if t.joined(taken.Parts) {
+		from = append(from, t.keep.cursor)
+	}
+	cursor, err := t.Earliest(from...)
+	if err == nil {
+		err = t.Shared.JoinParts(limited, cursor)
+	}
+	if err == nil {
+		t.keep.cursor = cursor
+	}
+	return err
 }
 
 // joined reports whether this manager had other partitions before these.
@@ -390,7 +413,7 @@ func (t *tenancy) readHosts(ctx context.Context, parts []uint8) error {
 		batch = batch[:0]
 		return err
 	}
-	err := t.Shared.ScanHosts(ctx, func(h channel.Host) error {
+	err := t.Shared.ScanHeld(ctx, t.cfg.Now(), func(h channel.Host) error {
 		if h.Blocked == "" && !slices.Contains(parts, channel.KeyOf(h.Name).Part()) {
 			return nil
 		}

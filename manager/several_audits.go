@@ -11,8 +11,8 @@ import (
 	"shoal/channel"
 )
 
-// stateAudits names what a manager among several keeps of the hosts at which its audits are, or may be. An audit is no channel's task: without this, the next
-// owner of a host would not know that a peer is at it.
+// stateAudits names what a manager keeps of the hosts at which its audits are, or may be. An audit is no channel's task: without this, a manager that starts anew, and
+// among several the next owner of a host, would not know that a peer is at it.
 const stateAudits = "audited-hosts"
 
 // auditedHosts are hosts with the times until which an audit that was handed out may be at them. Owned by the goroutine that makes generations durable.
@@ -62,7 +62,7 @@ func readAudited(b []byte) (auditedHosts, error) {
 
 // noteAudits makes durable at which hosts the audits of a batch will be, before any is offered.
 func (p *placers) noteAudits(ctx context.Context, batch []job) error {
-	if p.tenancy == nil || !p.audited.add(p.cfg.Now(), batch, p.cfg.Terms.Term) {
+	if !p.audited.add(p.cfg.Now(), batch, p.cfg.Terms.Term) {
 		return nil
 	}
 	if err := p.cfg.Store.PutState(ctx, p.epoch, stateAudits, p.audited.state()); err != nil {
@@ -81,21 +81,58 @@ func (t *tenancy) readAudits(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read at which hosts audits are: %w", err)
 	}
-	for _, b := range append(all, own) {
-		a, err := readAudited(b)
-		if err != nil { // of a version that writes it otherwise: one request may then meet an audit at a host, which is no reason to stop
-			t.log.Warn("it is not known at which hosts audits of another manager are", "err", err)
-			continue
-		}
-		if err := t.onLoop(ctx, func(now time.Time) {
-			for key, until := range a {
-				if until.After(now) && t.owned[key.Part()] {
-					t.machine.Leave(key, t.soonest(now, until))
-				}
-			}
-		}); err != nil {
+	for _, a := range t.auditedIn(append(all, own)) {
+		if err := t.onLoop(ctx, func(now time.Time) { t.leaveAudited(now, a) }); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// auditedIn reads what managers keep of the hosts at which their audits are.
+func (c *core) auditedIn(states [][]byte) (all []auditedHosts) {
+	for _, b := range states {
+		a, err := readAudited(b)
+		if err != nil { // of a version that writes it otherwise: one request may then meet an audit at a host, which is no reason to stop
+			c.log.Warn("it is not known at which hosts audits of a manager are", "err", err)
+			continue
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// leaveAudited leaves hosts alone at which audits may be. Called on the loop.
+func (c *core) leaveAudited(now time.Time, a auditedHosts) {
+	for key, until := range a {
+		if until.After(now) && c.tenancy.mine(key) {
+			c.machine.Leave(key, c.soonest(now, until))
+		}
+	}
+}
+
+// restoreAudits goes on with what was kept before this start: of the hosts at which audits may still be it tells the next start, too. One that has all partitions leaves
+// them alone at once; one of several when it takes theirs.
+func (p *placers) restoreAudits(ctx context.Context, now time.Time) error {
+	own, err := p.cfg.Store.State(ctx, stateAudits)
+	states := [][]byte{own}
+	if err == nil && p.tenancy == nil {
+		var others [][]byte
+		others, err = p.cfg.Store.Kept(ctx, stateAudits)
+		states = append(states, others...)
+	}
+	if err != nil {
+		return fmt.Errorf("read at which hosts audits are: %w", err)
+	}
+	for _, a := range p.auditedIn(states) {
+		for key, until := range a {
+			if until = p.soonest(now, until); until.After(now) && until.After(p.audited[key]) {
+				p.audited[key] = until
+			}
+		}
+	}
+	if p.tenancy == nil {
+		p.leaveAudited(now, p.audited)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -65,5 +66,45 @@ func TestLongTurn(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// joining is a database that notes in which order it is written, and refuses what it is told to.
+type joining struct {
+	Shared
+	away error
+	did  []string
+}
+
+func (j *joining) Apply(_ context.Context, _ channel.Epoch, stretches ...channel.Advance) error {
+	if j.away == nil {
+		j.did = append(j.did, stretches[len(stretches)-1].To)
+	}
+	return j.away
+}
+
+func (j *joining) JoinParts(_ context.Context, cursor string) error {
+	j.did = append(j.did, "join at "+cursor)
+	return nil
+}
+
+// TestTakeWithFeedPending has a manager take partitions over while something that it took in could not be written: that is written first, and if it cannot be, the
+// partitions do not go on from elsewhere, where it could never be written any more.
+func TestTakeWithFeedPending(t *testing.T) {
+	away := errors.New("the database is away")
+	for _, db := range []*joining{{}, {away: away}} {
+		c := &core{cfg: Config{Store: db, Now: time.Now}, epoch: 1}
+		k := newKeeper(c)
+		k.pending, k.cursor = newEffects("first", "second", time.Now()), "second"
+		m := &tenancy{core: c, keep: k, Several: &Several{Shared: db, Earliest: func(of ...string) (string, error) { return slices.Min(of), nil }}}
+		m.owned[1], m.owned[2] = true, true
+		err := m.goOn(channel.Taken{Parts: []uint8{2}, Cursors: []string{"fourth"}})
+		want := []string{"second", "join at fourth"}
+		if db.away != nil {
+			want = nil
+		}
+		if !errors.Is(err, db.away) || !slices.Equal(db.did, want) || (k.pending == nil) != (db.away == nil) {
+			t.Errorf("away: %v: it did %q, %v; want %q", db.away, db.did, err, want)
+		}
 	}
 }

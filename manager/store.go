@@ -40,6 +40,8 @@ type ChannelStore interface {
 	Issue(ctx context.Context, e channel.Epoch, issues []channel.Issue) (refused []channel.Refusal, err error)
 
 	Channel(ctx context.Context, id channel.ID) (channel.Channel, error)
+	// Entire reads many channels at once, in the order of their ids. Those that are not there are left out.
+	Entire(ctx context.Context, ids []channel.ID) ([]channel.Entire, error)
 	// List reads up to n channels with ids above after, in their order.
 	List(ctx context.Context, after channel.ID, n int) ([]channel.Channel, error)
 	// Search reads up to n channels whose host's name (without scheme) begins with prefix; next is what to pass as after for more.
@@ -62,11 +64,14 @@ type ChannelStore interface {
 type HostStore interface {
 	// Host reads what is known of a host; of one that is not known, the name only.
 	Host(ctx context.Context, name string) (channel.Host, error)
+	// Hosts is Host of many at once, in their order.
+	Hosts(ctx context.Context, names []string) ([]channel.Host, error)
 	UpdateHost(ctx context.Context, e channel.Epoch, name string, change func(*channel.Host)) error
 	// ScanHosts reads all hosts that anything is known of, without their Record.
 	ScanHosts(ctx context.Context, f func(channel.Host) error) error
-	// Candidates reads the n hosts without a channel that were found most often, those first.
-	Candidates(ctx context.Context, n int) ([]channel.Candidate, error)
+	// Candidates reads the n hosts without a channel that were found most often, those first, of the hosts that want takes; nil: of all. Where want is
+	// given all names are read.
+	Candidates(ctx context.Context, n int, want func(host string) bool) ([]channel.Candidate, error)
 	CountCandidates(ctx context.Context) (int, error)
 	DropCandidates(ctx context.Context, e channel.Epoch, hosts []string) error
 }

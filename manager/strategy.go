@@ -9,6 +9,7 @@ import (
 	"math"
 	"time"
 
+	"shoal/internal/plain"
 	"shoal/recrawl"
 )
 
@@ -119,13 +120,15 @@ func (c StrategyChoice) strategy(cfg *Config) (recrawl.Strategy, error) {
 	return recrawl.New(c.Name, p)
 }
 
-// fitting makes a strategy that an operator asks for, who is told of parameters that it would not look at.
-func (c StrategyChoice) fitting(cfg *Config) (recrawl.Strategy, error) {
-	strategy, err := c.strategy(cfg)
-	if err == nil {
-		err = c.Params.Fits(c.Name)
+// Validate says why an operator cannot have this strategy, who is told of parameters that it would not look at, too.
+func (c StrategyChoice) Validate() error {
+	if err := checkShare(c.NewShare); err != nil {
+		return err
 	}
-	return strategy, err
+	if _, err := recrawl.New(c.Name, c.Params); err != nil {
+		return err
+	}
+	return c.Params.Fits(c.Name)
 }
 
 // StrategyInfo is what an operator sees of the strategy in force.
@@ -191,6 +194,7 @@ type tuning struct {
 	limits    Limits
 	planning  bool // a plan is being made
 	recallDue bool // the strategy is to be given what the database keeps of channels' visits
+	future    future
 }
 
 // firstChoice is the strategy that a manager begins with.
@@ -230,10 +234,10 @@ func (u *tuning) Strategy(ctx context.Context) (StrategyInfo, error) {
 // UseStrategy goes on with another strategy, or other parameters, and the same facts; one that was in force before goes on with what it had learnt then. The
 // choice is kept over a restart.
 func (u *tuning) UseStrategy(ctx context.Context, c StrategyChoice) error {
-	if err := checkShare(c.NewShare); err != nil {
+	if err := c.Validate(); err != nil {
 		return err
 	}
-	strategy, err := c.fitting(&u.cfg)
+	strategy, err := c.strategy(&u.cfg)
 	if err != nil {
 		return err
 	}
@@ -269,11 +273,18 @@ func (u *tuning) UseStrategy(ctx context.Context, c StrategyChoice) error {
 
 // recovered puts away what the strategy in force has learnt, and gives the next one what it knew when it was in force.
 func (u *tuning) recovered(ctx context.Context, c StrategyChoice, strategy recrawl.Strategy, was []byte) (recrawl.Strategy, error) {
-	left := was
 	if name := recrawl.StateOf(was); name != c.Name {
 		if err := u.cfg.Store.PutState(ctx, u.epoch, stateLeft+name, was); err != nil {
 			return nil, fmt.Errorf("keep what strategy %s has learnt: %w", name, err)
 		}
+	}
+	return u.informed(ctx, c, strategy, was)
+}
+
+// informed gives a strategy what it has learnt: it is in force with other parameters, was is the scheduler's state, or it was in force before.
+func (u *tuning) informed(ctx context.Context, c StrategyChoice, strategy recrawl.Strategy, was []byte) (recrawl.Strategy, error) {
+	left := was
+	if recrawl.StateOf(was) != c.Name {
 		var err error
 		if left, err = u.cfg.Store.State(ctx, stateLeft+c.Name); err != nil {
 			return nil, fmt.Errorf("read what strategy %s had learnt: %w", c.Name, err)
@@ -296,10 +307,10 @@ const (
 
 // TryStrategy tells what a strategy would do in the next 60 ticks, beside the one in force, on a copy of what was learnt: nothing changes.
 func (u *tuning) TryStrategy(ctx context.Context, c StrategyChoice) (Trial, error) {
-	if err := checkShare(c.NewShare); err != nil {
+	if err := c.Validate(); err != nil {
 		return Trial{}, err
 	}
-	then, err := c.fitting(&u.cfg)
+	then, err := c.strategy(&u.cfg)
 	if err != nil {
 		return Trial{}, err
 	}
@@ -313,10 +324,18 @@ func (u *tuning) TryStrategy(ctx context.Context, c StrategyChoice) (Trial, erro
 		return Trial{}, err
 	}
 	out := Trial{Ahead: trialTicks * u.cfg.Tick, Channels: len(t.facts), Of: t.of, Capacity: t.capacity}
-	if out.Now, err = t.run(ctx, cur, t.choice.NewShare, u.cfg); err != nil {
+	if out.Now, err = t.run(ctx, cur, nil, t.choice.NewShare, u.cfg); err != nil {
 		return Trial{}, err
 	}
-	out.Then, err = t.run(ctx, then, c.NewShare, u.cfg)
+	if t.choice.Name == c.Name && t.choice.Params == c.Params {
+		then = nil // only the share of new channels
+	} else if then, err = u.informed(ctx, c, then, t.state); err != nil {
+		return Trial{}, err
+	}
+	if cur, err = t.choice.strategy(&u.cfg); err != nil {
+		return Trial{}, err
+	}
+	out.Then, err = t.run(ctx, cur, then, c.NewShare, u.cfg)
 	return out, err
 }
 
@@ -331,9 +350,25 @@ type trial struct {
 	at       recrawl.Tick
 }
 
+// judgeClock has nothing handed out while the clock shows much less than it has shown since the start.
+func (u *tuning) judgeClock(now time.Time) {
+	text := ""
+	if ahead := u.sched.Ahead(u.clock.At(now)); ahead > 0 {
+		text = fmt.Sprintf("Nothing new is handed out: this computer's clock has shown a time that is %s later than now. Set it right; if it is right now, restart the manager once with --clock-right, so that what was dated then is not left until that time comes.", plain.Span(time.Duration(ahead)*u.cfg.Tick))
+	}
+	u.tally.notice(noticeClock, text)
+	u.judgeDates(now)
+}
+
+// ownOptions are the manager's for a scheduler that does not run on the loop, and has slots of its own: it asks none of the loop's tables.
+func ownOptions(o recrawl.Options) recrawl.Options {
+	o.Pending, o.Ahead = nil, nil
+	return o
+}
+
 // sample copies every n-th channel. Called on the loop.
 func (u *tuning) sample(now time.Time) trial {
-	t := trial{opt: u.cfg.Options, choice: u.choice, of: u.sched.Len(), state: u.sched.AppendState(nil), at: u.clock.At(now)}
+	t := trial{opt: ownOptions(u.cfg.Options), choice: u.choice, of: u.sched.Len(), state: u.sched.AppendState(nil), at: u.clock.At(now)}
 	t.opt.Cap, t.opt.MinTicks = u.limits.Cap, u.limits.ticks(u.cfg.Tick)
 	step := max((u.table.Len()+trialMost-1)/trialMost, 1)
 	for s := 0; s < u.table.Len(); s += step {
@@ -356,9 +391,9 @@ func (u *tuning) sample(now time.Time) trial {
 	return t
 }
 
-// run lets a strategy hand tasks out for some ticks. A task ends in the tick in which it began; a channel is found changed if that was
-// more likely than not.
-func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, newShare float64, cfg Config) (Outlook, error) {
+// run lets a strategy hand tasks out for some ticks: that in force, or another one that takes its place, as UseStrategy does it. A task ends in the tick in
+// which it began; a channel is found changed if that was more likely than not. Room that the strategy leaves is for what is stale, as idle threads are.
+func (t *trial) run(ctx context.Context, strategy, instead recrawl.Strategy, newShare float64, cfg Config) (Outlook, error) {
 	out := Outlook{Strategy: strategy.Name()}
 	sched, err := recrawl.RestoreScheduler(t.at, strategy, t.opt, t.state)
 	if err != nil {
@@ -367,6 +402,10 @@ func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, newShare flo
 	for _, f := range t.facts {
 		f.Out = 0
 		sched.Add(f)
+	}
+	if instead != nil {
+		sched.SetStrategy(t.at, instead)
+		strategy, out.Strategy = instead, instead.Name()
 	}
 	share := float64(len(t.facts)) / float64(max(t.of, 1))
 	owed := 0.0
@@ -385,11 +424,7 @@ func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, newShare flo
 			sched.Rerank()
 		}
 		owed += t.capacity * share
-		due = due[:0]
-		sched.Next(now, recrawl.Load{Room: int(owed), New: newShare}, func(s recrawl.Slot) (recrawl.Tick, bool) {
-			due = append(due, s)
-			return 0, true
-		})
+		due = takenNow(sched, now, recrawl.Load{Room: int(owed), New: newShare}, due[:0])
 		owed = math.Min(owed-float64(len(due)), t.capacity*share+1)
 		for _, s := range due {
 			f := sched.Facts(s)
@@ -427,4 +462,22 @@ func (t *trial) run(ctx context.Context, strategy recrawl.Strategy, newShare flo
 		}
 	}
 	return out, nil
+}
+
+const trialLooks = 64 // how often a trial asks in a tick for what is stale, at most
+
+// takenNow are the slots that a scheduler gives out for some room, added to others.
+func takenNow(sched *recrawl.Scheduler, now recrawl.Tick, load recrawl.Load, slots []recrawl.Slot) []recrawl.Slot {
+	take := func(s recrawl.Slot) (recrawl.Tick, bool) {
+		slots = append(slots, s)
+		return 0, true
+	}
+	left := load.Room - sched.Next(now, load, take)
+	for range trialLooks { // each time it looks at a part of all slots
+		if left <= 0 {
+			break
+		}
+		left -= sched.Spare(now, left, func(recrawl.Slot) bool { return true }, take)
+	}
+	return slots
 }

@@ -39,6 +39,7 @@ type swarm struct {
 	fail      string                   // host of which every crawl reports that it failed
 	once      bool                     // with fail: only the first crawl does, by "peer"
 	refuses   string                   // host of which every crawl reports that it refuses crawlers
+	grows     string                   // host whose second crawl has room for three pages more; none of its pages ever changes
 	large     string                   // host of which every crawl reports nine pages
 	placed    map[channel.ID]int
 	running   map[string]int // by host; a task does not any more when it sends its last chunk
@@ -188,8 +189,24 @@ func (s *swarm) crawl(signed channel.Signed, h channel.Header, vanish bool) {
 	if s.large == h.Host {
 		chunk.Report.Pages, chunk.Report.Unchanged = 9, 8
 		for i := range 8 {
-			chunk.Pages = append(chunk.Pages, channel.Page{URL: fmt.Sprintf("%ssame-%d", body.Seeds[0], i), Status: 304, Change: channel.Unchanged, Fetched: now})
+			same := page // as it is stored, but for the first crawl
+			same.URL, same.Body = fmt.Sprintf("%ssame-%d", body.Seeds[0], i), []byte("the same each time")
+			same.Digest = channel.ContentDigest(same.Body)
+			chunk.Pages = append(chunk.Pages, same)
 		}
+	}
+	if s.grows == h.Host {
+		r := chunk.Report
+		chunk.Pages[0].Body = []byte("never changes")
+		chunk.Pages[0].Digest = channel.ContentDigest(chunk.Pages[0].Body)
+		if s.placed[h.Channel] > 1 {
+			for i := range 3 {
+				more := chunk.Pages[0]
+				more.URL = fmt.Sprintf("%smore-%d", body.Seeds[0], i)
+				chunk.Pages = append(chunk.Pages, more)
+			}
+		}
+		r.Changed, r.Pages, r.New, r.Truncated, r.Left = 0, len(chunk.Pages), len(chunk.Pages), s.placed[h.Channel] == 1, 3
 	}
 	if s.refuses == h.Host {
 		r := chunk.Report

@@ -34,6 +34,7 @@ const (
 	noticeStore = "store"
 	noticeFeed  = "feed"
 	noticeDisk  = "disk"
+	noticeClock = "clock"
 )
 
 // notice sets what an operator should know; an empty text takes it back.
@@ -47,7 +48,7 @@ func (t *tally) notice(key, text string) {
 
 // blocking are the notices because of which nothing is handed out.
 func (t *tally) blocking() (texts []string) {
-	for _, key := range []string{noticeStore, noticeFeed, noticeDisk} {
+	for _, key := range []string{noticeStore, noticeFeed, noticeDisk, noticeClock} {
 		if text := t.notices[key]; text != "" {
 			texts = append(texts, text)
 		}

@@ -121,22 +121,24 @@ const (
 	missedLeast = 16
 )
 
-// missedToo adds pages that the last crawl did not come across to the URLs that other sites' crawls found.
+// missedToo adds pages that the last crawl did not come across to the URLs that other sites' crawls found. Those that the channel's filters refuse are left
+// out: a channel is found by directory alone, and its directories may have changed meanwhile.
 func missedToo(ch *channel.Channel, missed []string, budget int) ([]string, error) {
-	if len(missed) == 0 {
-		return ch.Inter, nil
+	if len(ch.Inter)+len(missed) == 0 {
+		return nil, nil
 	}
 	scope, err := ch.Scope.Compile()
 	if err != nil {
 		return nil, err
 	}
-	out := slices.Clone(ch.Inter)
+	out := slices.DeleteFunc(slices.Clone(ch.Inter), func(u string) bool { return !scope.Contains(u) })
+	found := out
 	room := min(max(budget/missedShare, missedLeast), channel.MaxInter-len(out))
 	for _, u := range missed {
 		if room <= 0 {
 			break
 		}
-		if scope.Contains(u) && !slices.Contains(ch.Inter, u) {
+		if scope.Contains(u) && !slices.Contains(found, u) {
 			out = append(out, u)
 			room--
 		}

@@ -91,3 +91,49 @@ func TestWholeCrawlOutlivesARestart(t *testing.T) {
 		t.Errorf("a whole crawl was begun %d times", n)
 	}
 }
+
+// TestWholeCrawlLeavesTheResting has something withdrawn of a channel that an operator has paused: it is left alone.
+func TestWholeCrawlLeavesTheResting(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), nil)
+	id := b.add(t, "https://a.example")[0]
+	until(t, "it is crawled", func() bool { r, _, ok := b.row(id); return ok && r.Visits >= 1 })
+	if err := b.m.Pause(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "nothing is out", func() bool { r, _, ok := b.row(id); return ok && !r.Out })
+	before, _, _ := b.row(id)
+	if err := b.m.CrawlWhole(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if count, err := b.d.PurgeCount(t.Context(), "peer"); err != nil || count.Pages == 0 {
+		t.Fatalf("%+v, %v", count, err)
+	}
+	if err := b.d.StartPurge(t.Context(), "peer"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all is taken back", func() bool {
+		left, err := b.d.PurgeCount(t.Context(), "peer")
+		return err == nil && left.Captures == 0 && b.d.Purging() == nil
+	})
+	after, events, _ := b.row(id)
+	for _, e := range events {
+		if e.What == "crawl now" {
+			t.Errorf("%s of a channel that is paused, %s", e.What, e.Note)
+		}
+	}
+	if after.Visits != before.Visits || after.Out || after.State != before.State {
+		t.Errorf("it was crawled %d times, and is %s; want %d and %s", after.Visits, after.State, before.Visits, before.State)
+	}
+}
+
+// TestMoreRoomIsNoChange crawls a site in two visits, since the first has not room for all of it: its pages are new in the second, and nothing has changed.
+func TestMoreRoomIsNoChange(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.grows = "https://a.example" })
+	id := b.add(t, "https://a.example")[0]
+	until(t, "three visits", func() bool { r, _, ok := b.row(id); return ok && r.Visits >= 3 })
+	if r, _, _ := b.row(id); r.Pages != 4 || r.Changes != 0 {
+		t.Errorf("%d pages, of which %d visits found a change; want 4 and none", r.Pages, r.Changes)
+	}
+}

@@ -64,9 +64,10 @@ func tooFar(backlog, patience, farther time.Duration) bool {
 const fartherMost = 50 * time.Millisecond
 
 // alike says whether a candidate is about as good as the best one, which finishes and is away as given: it finishes no more than a part of
-// that later, and is no more than that part and a time farther, less than what a round-trip time varies by.
+// that later, and is no more than that part and a time farther, less than what a round-trip time varies by. The best one is as good as itself, whatever the
+// times are.
 func alike(later, finish, farther, away time.Duration) bool {
-	return later <= finish/alikePart && farther <= away/alikePart+alikeRTT
+	return later <= max(finish, 0)/alikePart && farther <= max(away, 0)/alikePart+alikeRTT
 }
 
 const (

@@ -123,6 +123,9 @@ func (n *Node) Meet(now time.Time, r PeerRecord) error {
 	return nil
 }
 
+// Located says from which network's address a member was heard; empty: none that is public. What the member's record says of that counts no more then.
+func (n *Node) Located(id ID, prefix string) { n.table.locate(id, prefix) }
+
 // Sample takes a measured round-trip time to a member that was at a coordinate.
 func (n *Node) Sample(from ID, at coords.Coord, rtt time.Duration) {
 	if rtt > 0 && rtt <= coords.MaxRTT {

@@ -53,6 +53,9 @@ type PeerRecord struct {
 
 	// Account is that of its certificate, where its runner has seen that; not sent, since a peer's own word on it is worth nothing.
 	Account string
+
+	// Prefix is the network of the public address that its connection comes from, where its runner has seen that; not sent either.
+	Prefix string
 }
 
 // Limits of messages and tables.

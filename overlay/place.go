@@ -264,16 +264,17 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 		return nil
 	}
 	i := n.table.find(from)
+	start := p.startOf(now, m)
 	if !m.Accept {
-		if i >= 0 && m.Start.Before(now.Add(MaxBacklog)) { // else it is the host that the peer does not want
-			n.table.entries[i].note().full = now.Add(min(max(m.Start.Sub(now), fullLeast), fullMost))
+		if i >= 0 {
+			n.table.entries[i].refused(now, start, p.task.Header.Host)
 		}
-		if m.Start.After(now) && m.Start.Before(now.Add(MaxBacklog)) {
+		if start.After(now) && !unwanted(now, start) {
 			if i >= 0 {
-				n.table.entries[i].busy(m.Start.Sub(now))
+				n.table.entries[i].busy(start.Sub(now))
 			}
-			if p.soonest.IsZero() || m.Start.Before(p.soonest) {
-				p.soonest = m.Start
+			if p.soonest.IsZero() || start.Before(p.soonest) {
+				p.soonest = start
 			}
 		}
 		if p.named.Peer != "" {
@@ -283,9 +284,12 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 	}
 	if i >= 0 { // until it gossips again: what it took lengthens its queue
 		e := &n.table.entries[i]
-		e.busy(min(max(m.Start.Sub(now), 0)+Service(p.task.Header, 0)/time.Duration(max(e.rec.Load.Threads, 1)), MaxBacklog))
+		if e.more != nil {
+			e.more.unwanted = 0
+		}
+		e.busy(start.Sub(now) + Service(p.task.Header, 0)/time.Duration(max(e.rec.Load.Threads, 1)))
 	}
-	out := Placed{Peer: from, Start: m.Start, RandomRTT: p.random}
+	out := Placed{Peer: from, Start: start, RandomRTT: p.random}
 	if p.named.Peer == from {
 		out.RTT, out.RandomRTT = p.named.RTT, p.named.Random
 		return n.end(p, out, nil)
@@ -298,11 +302,46 @@ func (n *Node) onAnswer(now time.Time, from ID, m Answer) []Send {
 	return n.end(p, out, nil)
 }
 
+// startOf is when a peer says that it will start a task, or could: no earlier than now, no later than MaxBacklog from now, and if it took the task no later
+// than the task's latest start.
+func (p *placing) startOf(now time.Time, m Answer) time.Time {
+	most := now.Add(MaxBacklog)
+	if latest := p.task.Header.Latest; m.Accept && !latest.IsZero() && latest.Before(most) {
+		most = latest
+	}
+	switch {
+	case m.Start.Before(now) || most.Before(now):
+		return now
+	case m.Start.After(most):
+		return most
+	}
+	return m.Start
+}
+
+// unwanted says whether a peer that refuses a task until some time does not want its host: it puts that off by a day. Its answer has travelled, and clocks differ.
+func unwanted(now, start time.Time) bool { return !start.Before(now.Add(MaxBacklog - maxAhead)) }
+
+// refused notes that a peer refused a task of a host. One that does not want a host may have the tasks of others. One that refuses several hosts, and has
+// taken nothing between, is as good as full.
+func (e *entry) refused(now, start time.Time, host string) {
+	about := e.note()
+	if unwanted(now, start) {
+		if about.unwanted == 0 || host != about.host {
+			about.unwanted, about.host = min(about.unwanted+1, unwantedHosts), host
+		}
+		if about.unwanted < unwantedHosts {
+			return
+		}
+	}
+	about.full = now.Add(min(max(start.Sub(now), fullLeast), fullMost))
+}
+
 // For so long a peer is named for no task after it refused one, or gave one back: by then it has told of its queue. A peer that leaves refuses
-// with an empty queue.
+// with an empty queue. unwantedHosts is how many hosts, one after the other, a peer does not want that is as good as full.
 const (
-	fullLeast = 10 * time.Second
-	fullMost  = time.Minute
+	fullLeast     = 10 * time.Second
+	fullMost      = time.Minute
+	unwantedHosts = 3
 )
 
 // GaveBack says that a peer gave a task back that it had begun: it leaves, or its owner needs the computer. The peer is offered no task until

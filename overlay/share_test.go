@@ -39,7 +39,10 @@ func crowded(mark func(p *PeerRecord, i int)) (t table) {
 // the table: in each ring no more than any other group, and a few of the nearest.
 func TestOneGroupHasItsShare(t *testing.T) {
 	for name, mark := range map[string]func(p *PeerRecord, i int){
-		"one prefix":  func(p *PeerRecord, i int) { p.Addrs = []string{fmt.Sprintf("/ip4/8.8.4.%d/tcp/1", i%250)} },
+		"one prefix": func(p *PeerRecord, i int) { p.Addrs = []string{fmt.Sprintf("/ip4/8.8.4.%d/tcp/1", i%250)} },
+		"one prefix, whatever they say": func(p *PeerRecord, i int) {
+			p.Addrs, p.Prefix = []string{fmt.Sprintf("/ip4/8.8.%d.1/tcp/1", i%250)}, "203.0.113.0/24"
+		},
 		"one account": func(p *PeerRecord, i int) { p.Account = "mallory" },
 	} {
 		tab := crowded(mark)
@@ -93,5 +96,39 @@ func TestHearsayKeepsTheAccount(t *testing.T) {
 	tab.hear(now, &hearsay)
 	if e := tab.entries[0]; e.known().account != "ada" || e.rec.Seq != 2 {
 		t.Errorf("%+v", e.rec)
+	}
+}
+
+// Where a member was seen counts, not where it says that it is, be it in its own record or by hearsay.
+func TestPrefixIsWhereAPeerWasSeen(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	own := coords.Coord{Err: .1}
+	n := Node{table: newTable(&own, time.Hour, 0)}
+	tab := &n.table
+	p := PeerRecord{ID: "p", Seq: 1, Issued: now, Addrs: []string{"/ip4/8.8.4.4/tcp/1"}, Coord: coords.Coord{Err: .1}}
+	tab.hear(now, &p)
+	prefix := func() string { v := n.View(now); return v.Prefix(v.Index("p")) }
+	if got := prefix(); got != "8.8.4.0/24" {
+		t.Errorf("by hearsay alone it is %q", got)
+	}
+	n.Located("p", "")
+	n.Located("stranger", "203.0.113.0/24")
+	if got := prefix(); got != "8.8.4.0/24" {
+		t.Errorf("seen at no public address: %q", got)
+	}
+	n.Located("p", "203.0.113.0/24")
+	for _, lie := range []string{"/ip4/9.9.9.9/tcp/1", "/ip4/192.168.1.1/tcp/1"} {
+		hearsay := p
+		hearsay.Seq, hearsay.Addrs = tab.entries[0].rec.Seq+1, []string{lie}
+		tab.hear(now, &hearsay)
+		if got := prefix(); got != "203.0.113.0/24" || tab.entries[0].rec.Seq != hearsay.Seq {
+			t.Errorf("where it says %s it is %q", lie, got)
+		}
+	}
+	moved := p
+	moved.Seq, moved.Prefix = 9, "198.51.100.0/24"
+	tab.hear(now, &moved)
+	if got := prefix(); got != "198.51.100.0/24" {
+		t.Errorf("after a move it is %q", got)
 	}
 }

@@ -22,11 +22,14 @@ type entry struct {
 // more is what is known of few peers.
 type more struct {
 	account   string    // of its certificate; empty: that was not seen
-	prefix    string    // of its first address; empty: none that tells
+	prefix    string    // of the address that it was seen at, else of the first that it names; empty: none that tells
+	located   bool      // it was seen there
 	delivered time.Time // when it last delivered pages of a task of this node's
 	full      time.Time // until when it is offered no task by name, since it refused one or gave one back
 	left      time.Time // until when it is offered no task at all, since it gave one back
 	back      time.Time // when it made a record after it had left a request unanswered; zero: it has not
+	host      string    // that it did not want last
+	unwanted  uint8     // such hosts since it took a task
 }
 
 // known is what is known of a peer, to be read.
@@ -175,7 +178,7 @@ func (t *table) hearHashed(now time.Time, r *PeerRecord, hash uint32) {
 				e.note().back = now
 			}
 			e.failures = 0
-			if !slices.Equal(r.Addrs, e.rec.Addrs) {
+			if !e.known().located && !slices.Equal(r.Addrs, e.rec.Addrs) {
 				e.note().prefix = prefixOf(r.Addrs)
 			}
 		}
@@ -189,11 +192,16 @@ func (t *table) hearHashed(now time.Time, r *PeerRecord, hash uint32) {
 		if r.Account != "" { // else it is hearsay
 			e.note().account = r.Account
 		}
+		if r.Prefix != "" {
+			e.note().prefix, e.more.located = r.Prefix, true
+		}
 		t.noted(i)
 		return
 	}
 	var about more
-	if r.Account != "" || len(r.Addrs) > 0 {
+	if r.Prefix != "" {
+		about.account, about.prefix, about.located = r.Account, r.Prefix, true
+	} else if r.Account != "" || len(r.Addrs) > 0 {
 		about.account, about.prefix = r.Account, prefixOf(r.Addrs)
 	}
 	if len(t.gone) > 0 {
@@ -216,6 +224,14 @@ func (t *table) hearHashed(now time.Time, r *PeerRecord, hash uint32) {
 		t.index.put(len(t.entries)-1, &r.Coord)
 	}
 	t.noted(len(t.entries) - 1)
+}
+
+// locate notes the network that a peer was seen in.
+func (t *table) locate(id ID, prefix string) {
+	if i := t.find(id); i >= 0 && prefix != "" {
+		t.entries[i].note().prefix, t.entries[i].more.located = prefix, true
+		t.grouped = true
+	}
 }
 
 // measured notes how far a peer really is.
@@ -283,7 +299,7 @@ func (e *entry) record() PeerRecord {
 // busy notes until when a peer's threads are busy, of which it tells with its next record.
 func (e *entry) busy(backlog time.Duration) {
 	r := *e.rec
-	r.Load.Backlog = backlog
+	r.Load.Backlog = min(max(backlog, 0), MaxBacklog)
 	e.rec = &r
 }
 

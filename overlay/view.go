@@ -10,7 +10,7 @@ type View struct {
 	At       time.Time
 	Peers    []PeerRecord // in no particular order; Seen and Account are set
 	stands   []standing   // of each peer; nil: all as usual
-	prefixes []string     // of each peer, the network of its first public address; nil: none is known
+	prefixes []string     // of each peer, the network that it was seen in, else that of the first public address that it names; nil: none is known
 	fresh    []bool       // of each peer, that it has delivered nothing to the node; nil: all have
 	hashes   []uint32     // of each peer's id
 	tags     []byte       // their last bytes
@@ -62,7 +62,7 @@ func (v *View) Find(id ID) *PeerRecord {
 	return nil
 }
 
-// Prefix is the network of the first public address of Peers[i]; empty: none is known.
+// Prefix is the network in which Peers[i] was seen; if it was not, that of the first public address that it names; empty: none is known.
 func (v *View) Prefix(i int) string {
 	if v.prefixes == nil {
 		return ""

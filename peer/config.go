@@ -52,7 +52,7 @@ type Config struct {
 	Unpaced    bool          // no politeness waits: for measuring against one's own pond
 
 	Home    *limit.Home                      // told of addresses that no crawl may reach; nil: one that only the default Dial asks
-	Turns   *crawl.Turns                     // shared by the agents of several networks on one computer; nil: there is one network
+	Turns   *crawl.Turns                     // of all crawls on this computer, whatever the network; nil: none waits for another one
 	Dial    limit.DialFunc                   // how hosts are dialled; nil: a limit.Guard, public addresses only
 	Roots   *x509.CertPool                   // who vouches for hosts; nil: the system's
 	Overlay overlay.Config                   // zero: overlay.Default

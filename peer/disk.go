@@ -37,7 +37,9 @@ func (a *Agent) tendDisk(ctx context.Context) {
 		case err = <-a.badDisk:
 		}
 		a.log.Warn("paused: the disk fails; what was fetched is sent from memory", "dir", a.spool(), "err", err)
-		a.tasks.setBroken(diskSays(err, time.Now()))
+		f := failureOf(err, time.Now())
+		a.failure.Store(f)
+		a.tasks.setBroken(f.Says())
 		for err != nil {
 			select {
 			case <-ctx.Done():
@@ -48,6 +50,7 @@ func (a *Agent) tendDisk(ctx context.Context) {
 		}
 		a.log.Info("the disk takes again what is written to it")
 		a.tasks.setBroken("")
+		a.failure.Store(nil)
 		select {
 		case <-a.badDisk: // from before
 		default:
@@ -55,19 +58,37 @@ func (a *Agent) tendDisk(ctx context.Context) {
 	}
 }
 
-// diskSays is why the agent pauses, since when, and what a person can do.
-func diskSays(err error, since time.Time) string {
-	do := "look at that disk"
+// DiskFailure is why an agent pauses whose disk takes nothing.
+type DiskFailure struct {
+	Since time.Time
+	Why   string
+	Do    string // what a person can do: "room", "readonly", "permission" or "look"
+}
+
+// deeds are what DiskFailure.Do stands for.
+var deeds = map[string]string{"room": "make room on that disk", "readonly": "it may be read only now; mount it anew so that it can be written to",
+	"permission": "let the user that runs the peer write there again", "look": "look at that disk"}
+
+func failureOf(err error, since time.Time) *DiskFailure {
+	f := &DiskFailure{since, strings.TrimPrefix(err.Error(), "crawl: "), "look"}
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		do = "make room on that disk"
+		f.Do = "room"
 	case errors.Is(err, syscall.EROFS):
-		do = "it may be read only now; mount it anew so that it can be written to"
+		f.Do = "readonly"
 	case errors.Is(err, os.ErrPermission):
-		do = "let the user that runs the peer write there again"
+		f.Do = "permission"
 	}
-	return "the disk fails since " + since.Local().Format("2 January 15:04") + ": " + strings.TrimPrefix(err.Error(), "crawl: ") + "; " + do + ", and the peer goes on by itself"
+	return f
 }
+
+// Says is the reason of the pause.
+func (f *DiskFailure) Says() string {
+	return "the disk fails since " + f.Since.Local().Format("2 January 15:04") + ": " + f.Why + "; " + deeds[f.Do] + ", and the peer goes on by itself"
+}
+
+// DiskFailure returns what the disk fails with now; nil: it does not.
+func (a *Agent) DiskFailure() *DiskFailure { return a.failure.Load() }
 
 // tryDisk writes something into a folder.
 func tryDisk(dir string) error {

@@ -24,7 +24,7 @@ func TestDiskFails(t *testing.T) {
 	v.open()
 	s.until("the agent tells of its disk", func() bool {
 		st := a.Status()
-		return strings.Contains(st.Hold, "the disk fails") && st.Mode == "paused"
+		return strings.Contains(st.Hold, "the disk fails") && st.Mode == "open" // what its volunteer wants
 	})
 	s.until("a page is stored", s.look(id, func(c *stored) bool { return len(c.pages) > 0 }))
 	if err := os.Mkdir(spool, 0o700); err != nil {
@@ -49,7 +49,7 @@ func TestFailedDiskSaysWhatToDo(t *testing.T) {
 	since := time.Date(2026, 11, 25, 8, 5, 0, 0, time.Local)
 	for err, want := range map[error]string{syscall.ENOSPC: "make room on that disk", syscall.EROFS: "mount it anew", syscall.EACCES: "let the user that runs the peer write there",
 		syscall.EPERM: "let the user that runs the peer write there", syscall.EIO: "look at that disk", os.ErrClosed: "look at that disk"} {
-		got := diskSays(&os.PathError{Op: "write", Path: "/d/spool/pages", Err: err}, since)
+		got := failureOf(&os.PathError{Op: "write", Path: "/d/spool/pages", Err: err}, since).Says()
 		if !strings.HasPrefix(got, "the disk fails since 25 November 08:05: write /d/spool/pages") || !strings.Contains(got, want) || !strings.HasSuffix(got, ", and the peer goes on by itself") {
 			t.Errorf("%v: %s", err, got)
 		}

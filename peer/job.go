@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"shoal/internal/wire"
 	"shoal/internal/wire/uplink"
 	"shoal/peer/crawl"
+	"shoal/peer/limit"
 	"shoal/peer/queue"
 )
 
@@ -34,8 +36,8 @@ var errLost = errors.New("peer: the task is another peer's now")
 // errUnasked ends a task that is told to stop before its archive has answered its claim: it may be started yet, after a restart.
 var errUnasked = errors.New("peer: told to stop before the archive answered")
 
-// errLapsed ends a task whose lease lapsed while the agent was away. The manager hands it out anew, perhaps to this very peer.
-var errLapsed = errors.New("peer: the lease has lapsed, and nothing was left to send")
+// errLapsed ends a task whose lease has lapsed. What was fetched is sent; the manager hands the rest out anew, perhaps to this very peer.
+var errLapsed = errors.New("peer: the lease has lapsed")
 
 // job is one running task.
 type job struct {
@@ -119,7 +121,7 @@ func (a *Agent) crawl(ctx context.Context, j *job) (report channel.Report, err e
 	if err := a.overtake(ctx, j); err != nil {
 		return report, err
 	}
-	if claimed.Left <= 0 && !a.spooled(h) { // only a chunk revives the lease, and without the lease there will be none
+	if claimed.Left <= 0 && !a.spooled(h) { // it has lapsed, and there is nothing to bring
 		return report, errLapsed
 	}
 	s := &sender{up: up, header: h, hold: holder, seq: claimed.Seq, head: claimed.Head, away: &j.away, homecoming: a.homecoming, log: a.log}
@@ -229,7 +231,7 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 	claimed.Body, claimed.Resume = nil, channel.Resume{} // the crawl lets go of them when it can: they may be large
 	report, err := crawl.Run(ctx, crawl.Config{
 		Header: h, Body: body, Resume: resume, Dial: s.hold.dial(a.cfg.Dial), Sink: s, Spool: a.spool(), Disk: tuned.Disk / int64(a.tasks.threads()), UserAgent: agent, Peer: a.ID(),
-		Roots: a.cfg.Roots, Robots: a.robots, Turns: a.cfg.Turns, Network: a.wire.Network().String(), MinGap: tuned.MinGap, Unpaced: a.cfg.Unpaced, After: after, Checkpoint: checkpoint, Stop: j.stop,
+		Roots: a.cfg.Roots, Robots: a.robots, Turns: a.cfg.Turns, Refuse: a.elsewhere(h.Host), Network: a.wire.Network().String(), MinGap: tuned.MinGap, Unpaced: a.cfg.Unpaced, After: after, Checkpoint: checkpoint, Stop: j.stop,
 		Before: func(ctx context.Context) error { return a.before(ctx, j, s) },
 		OnDisk: a.diskFails, Own: a.own.Load,
 		OnVisit: func(v crawl.Visit) {
@@ -247,6 +249,28 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 		return end(channel.Failed, err.Error())
 	}
 	return report, err
+}
+
+// elsewhere says of other origins than a task's why nothing is fetched there. The Web is never asked for hosts of a synthetic one, whatever a site says: the volunteer's rules
+// take such a question for a sign that the network crawls one.
+func (a *Agent) elsewhere(host string) func(origin string) error {
+	inPond := func(origin string) bool {
+		addr, err := hostPort(origin)
+		if err != nil {
+			return false
+		}
+		name, _, err := net.SplitHostPort(addr)
+		return err == nil && limit.InPond(name)
+	}
+	return func(origin string) error {
+		switch {
+		case inPond(origin) && !inPond(host):
+			return errors.New("there is no such host on the Web")
+		case a.cfg.Refuse != nil:
+			return a.cfg.Refuse(origin)
+		}
+		return nil
+	}
 }
 
 // claim binds the task to this peer. It tries until the archive answers or there is no time left to start. A task that was claimed before
@@ -274,6 +298,9 @@ func (a *Agent) claim(ctx context.Context, up *uplink.Client, j *job, hold *hold
 		case c.Status == uplink.Held:
 			held = max(c.Left, retries.First)
 		default:
+			if c.Status == uplink.Fenced && !j.task.Claimed {
+				a.runner.Fenced(j.task.Signed)
+			}
 			return c, fmt.Errorf("claim: the archive answers %v", c.Status)
 		}
 		if !j.task.Claimed && up.Time(time.Now()).After(h.Latest.Add(claimSlack)) {
@@ -332,7 +359,7 @@ func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
 				continue
 			}
 			if over {
-				if lapsed++; lapsed == lapsedLooks { // nothing was sent that would revive it
+				if lapsed++; lapsed == lapsedLooks { // archives of earlier versions let a lapsed lease run again when a chunk comes
 					return errLapsed
 				}
 			}

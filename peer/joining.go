@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,7 +72,15 @@ func (o *Offer) Accept() error {
 		return err
 	}
 	defer unlock()
-	return wire.SaveTo(o.dir)(o.kept)
+	_, before := wire.LoadKept(o.dir)
+	if err := wire.SaveTo(o.dir)(o.kept); err != nil {
+		return err
+	}
+	if errors.Is(before, wire.ErrNotJoined) {
+		now := time.Now()
+		_ = os.Chtimes(filepath.Join(o.dir, "node.key"), now, now) // Oldest goes by it; the key itself may be of a look long ago, or of a membership that was left
+	}
+	return nil
 }
 
 // LockRun keeps other programs from running a peer in a folder, also while it has joined no network. It returns how to end that.

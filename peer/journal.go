@@ -167,9 +167,11 @@ func (j *Journal) turn(day string) error {
 }
 
 func (j *Journal) files() ([]string, error) {
-	files, err := filepath.Glob(filepath.Join(j.dir, "????-??-??*.jsonl"))
-	slices.Sort(files)
-	return files, err
+	files, err := crawl.FilesOf(j.dir, "????-??-??*.jsonl")
+	if err != nil {
+		return nil, fmt.Errorf("peer: journal: %w", err)
+	}
+	return files, nil
 }
 
 // Flush writes what is still in memory.

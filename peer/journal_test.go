@@ -209,3 +209,37 @@ func TestLogIsFollowed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLogIsFollowedAfterAClockThatWasAhead: who follows sees what is fetched now although there is a file of a day to come, and what ends after midnight of what began
+// before.
+func TestLogIsFollowedAfterAClockThatWasAhead(t *testing.T) {
+	now := time.Now().UTC()
+	j, err := OpenJournal(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	j.visit("net", visit(0, now.AddDate(0, 3, 0)))
+	tail, err := j.Tail()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range []time.Time{now, now.AddDate(0, 0, 1), now} {
+		j.visit("net", visit(i+1, at))
+	}
+	if err := j.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	end, seen := errors.New("enough"), map[int]int{}
+	err = tail.Follow(ctx, Want{}, func(e Entry) error {
+		if seen[e.Bytes]++; len(seen) == 3 {
+			return end
+		}
+		return nil
+	})
+	if !errors.Is(err, end) || seen[0] != 0 || seen[1] != 1 || seen[2] != 1 || seen[3] != 1 {
+		t.Errorf("%v, %v", err, seen)
+	}
+}

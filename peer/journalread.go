@@ -1,13 +1,10 @@
 package peer
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -101,123 +98,4 @@ func (j *Journal) each(w *Want, f func(*Entry) bool) error {
 		}
 	}
 	return nil
-}
-
-// followEvery is how often a follower looks for new lines.
-const followEvery = 300 * time.Millisecond
-
-// Tail is a place in the journal: its end when the tail was made.
-type Tail struct {
-	j    *Journal
-	at   *os.File // nil: there was no file yet
-	rest []byte   // of a line that is not whole yet
-}
-
-// Tail returns the present end.
-func (j *Journal) Tail() (*Tail, error) {
-	_ = j.Flush()
-	at, err := j.newest(nil)
-	if err != nil || at == nil {
-		return &Tail{j: j}, err
-	}
-	if err := afterLastLine(at); err != nil {
-		at.Close()
-		return nil, err
-	}
-	return &Tail{j: j, at: at}, nil
-}
-
-// afterLastLine seeks to the end of the last whole line.
-func afterLastLine(f *os.File) error {
-	end, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
-	}
-	b := make([]byte, min(end, 64<<10))
-	if _, err := f.ReadAt(b, end-int64(len(b))); err != nil && err != io.EOF {
-		return err
-	}
-	_, err = f.Seek(end-int64(len(b))+int64(bytes.LastIndexByte(b, '\n')+1), io.SeekStart)
-	return err
-}
-
-// Follow calls show for each wanted entry that is written behind the tail, until ctx ends or show fails. It follows to a new day's file.
-// The tail is used up.
-func (t *Tail) Follow(ctx context.Context, w Want, show func(Entry) error) error {
-	defer func() {
-		if t.at != nil {
-			t.at.Close()
-		}
-	}()
-	for {
-		next, err := t.j.newest(t.at)
-		if err != nil {
-			return err
-		}
-		if err := t.drain(&w, show); err != nil { // of the old file, which is not written to once there is another
-			if next != nil {
-				next.Close()
-			}
-			return err
-		}
-		if next != nil {
-			if t.at != nil {
-				t.at.Close()
-			}
-			t.at, t.rest = next, nil
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(followEvery):
-		}
-	}
-}
-
-// drain shows what the file has more.
-func (t *Tail) drain(w *Want, show func(Entry) error) error {
-	if t.at == nil {
-		return nil
-	}
-	for r := bufio.NewReader(t.at); ; {
-		line, err := r.ReadBytes('\n')
-		t.rest = append(t.rest, line...)
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		e, ok := w.take(bytes.TrimSuffix(t.rest, []byte("\n")))
-		t.rest = t.rest[:0]
-		if !ok {
-			continue
-		}
-		if err := show(e); err != nil {
-			return err
-		}
-	}
-}
-
-// newest opens the file that is written to now, unless it is the given one.
-func (j *Journal) newest(now *os.File) (*os.File, error) {
-	files, err := j.files()
-	if err != nil || len(files) == 0 {
-		return nil, err
-	}
-	f, err := os.Open(files[len(files)-1])
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // at the next look
-	}
-	if err != nil || now == nil {
-		return f, err
-	}
-	a, err1 := f.Stat()
-	b, err2 := now.Stat()
-	if err := errors.Join(err1, err2); err != nil || os.SameFile(a, b) {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }

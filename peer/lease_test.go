@@ -108,7 +108,7 @@ func TestFencedLeaseEnds(t *testing.T) {
 	})
 }
 
-// TestLapsedLeaseEnds sees the wait for a lease that has lapsed end soon where nothing is sent that would revive it, and go on where something is.
+// TestLapsedLeaseEnds sees the wait for a lease that has lapsed end soon, unless an archive of an earlier version lets it run again.
 func TestLapsedLeaseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &leaser{term: 15 * time.Minute}

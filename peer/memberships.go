@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"shoal/internal/member"
 	"shoal/internal/wire"
@@ -87,4 +88,31 @@ func IsMember(data string) (bool, error) {
 		return true, nil
 	}
 	return false, err
+}
+
+// Oldest returns the network that a data folder has been a member of longest, and whether there is one: the network in the folder itself, since others are
+// joined only beside it; without it the one that an earlier call has returned and whose name is given, as long as it is a member; else the one whose key is
+// oldest, which joining dates. It returns an error where the answer may be a membership that cannot be read.
+func Oldest(data, before string) (m Membership, ok bool, err error) {
+	if _, err := wire.LoadKept(data); err != nil && !errors.Is(err, wire.ErrNotJoined) {
+		return m, false, err
+	}
+	all, err := Memberships(data)
+	if len(all) > 0 && all[0].Dir == data {
+		return all[0], true, nil
+	}
+	if i := slices.IndexFunc(all, func(m Membership) bool { return m.Network.String() == before }); i >= 0 {
+		return all[i], true, nil
+	}
+	if err != nil || len(all) == 0 {
+		return m, false, err
+	}
+	made := func(m Membership) time.Time {
+		info, err := os.Stat(filepath.Join(m.Dir, "node.key"))
+		if err != nil {
+			return time.Now() // it will be made when the peer begins
+		}
+		return info.ModTime()
+	}
+	return slices.MinFunc(all, func(a, b Membership) int { return made(a).Compare(made(b)) }), true, nil
 }

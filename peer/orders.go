@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"shoal/peer/crawl"
 	"shoal/peer/queue"
 )
 
@@ -34,6 +35,13 @@ func (a *Agent) Do(order string, args map[string]string) error {
 	}
 	return fmt.Errorf("%w: unknown order %q", ErrConfig, order)
 }
+
+// Rest has an agent that is open, and not on hold, finish what runs and take nothing new, since its program is about to end. It reports whether the agent
+// does so. It is no order of the volunteer's: any such order ends it.
+func (a *Agent) Rest() bool { return a.tasks.rest() }
+
+// Rouse ends Rest, unless an order of the volunteer's has done so before.
+func (a *Agent) Rouse() { a.tasks.rouse() }
 
 // PauseFor reads how long a pause is to last.
 func PauseFor(text string) (time.Duration, error) {
@@ -68,8 +76,8 @@ func Forget(dir string) (lost Undelivered, err error) {
 		return lost, err
 	}
 	defer unlock()
-	for _, pattern := range []string{"membership", "members.json", pauseFile, "tasks/*", "spool/*"} {
-		names, err := filepath.Glob(filepath.Join(dir, pattern))
+	for _, what := range [][2]string{{"", "membership"}, {"", "members.json"}, {"", pauseFile}, {"tasks", "*"}, {"spool", "*"}} {
+		names, err := crawl.FilesOf(filepath.Join(dir, what[0]), what[1])
 		if err != nil {
 			return lost, err
 		}

@@ -52,6 +52,7 @@ type Agent struct {
 	tuned   atomic.Pointer[Tuning]
 	keep    func(wire.Kept) error // the membership; nil: into the folder
 	badDisk chan error            // what a crawl's disk failed with; one at a time
+	failure atomic.Pointer[DiskFailure]
 
 	mu      sync.Mutex
 	wire    *wire.Node  // nil before Run
@@ -320,7 +321,17 @@ func (a *Agent) giveBack(ctx context.Context, t task) error {
 }
 
 // SetMode pauses, finishes, drains or opens the queue; a pause may have an end. Crawls that run pause too.
-func (a *Agent) SetMode(m queue.Mode, until time.Time) { a.tasks.setMode(m, until) }
+func (a *Agent) SetMode(m queue.Mode, until time.Time) { a.tasks.obey(order{m, until}) }
+
+// Ordered returns what SetMode was last told, also while the agent leaves or rests. A timed pause that is over is none.
+func (a *Agent) Ordered() (m queue.Mode, until time.Time) {
+	a.tasks.mu.Lock()
+	defer a.tasks.mu.Unlock()
+	if o := a.tasks.order; o.mode != queue.Paused || o.until.IsZero() || o.until.After(time.Now()) {
+		return o.mode, o.until
+	}
+	return queue.Open, time.Time{}
+}
 
 // Hold pauses the agent for a reason beside what its user has set: a limit, a battery. The empty reason ends it.
 func (a *Agent) Hold(why string) { a.tasks.setHold(why) }

@@ -33,7 +33,8 @@ type store struct {
 	terms    lease.Terms
 	channels map[channel.ID]*stored
 	away     bool
-	dead     lease.Peer // of whom nothing is taken: what it sent while the archive was away may be read later than the test goes on
+	ahead    time.Duration // by how much leases are older than they are
+	dead     lease.Peer    // of whom nothing is taken: what it sent while the archive was away may be read later than the test goes on
 }
 
 type stored struct {
@@ -44,6 +45,9 @@ type stored struct {
 	pages    map[string]int // times that each was stored
 	released int
 }
+
+// now is the time by which leases run. The caller holds mu.
+func (s *store) now() time.Time { return time.Now().Add(s.ahead) }
 
 func (s *store) at(id channel.ID) *stored {
 	c := s.channels[id]
@@ -65,7 +69,7 @@ func (s *store) Claim(_ context.Context, peer string, task channel.Signed) (upli
 		return uplink.Claimed{}, uplink.ErrLater
 	}
 	c := s.at(h.Channel)
-	step := c.fence.Claim(time.Now(), lease.PeerOf(peer), h.Gen, h.Latest, s.terms)
+	step := c.fence.Claim(s.now(), lease.PeerOf(peer), h.Gen, h.Latest, s.terms)
 	out := uplink.Claimed{Reply: step.Reply}
 	if step.Reply.Status == uplink.Granted {
 		out.Body = c.bodies[h.Gen]
@@ -101,7 +105,7 @@ func (s *store) Put(_ context.Context, peer string, c channel.Chunk) (uplink.Rep
 	ch := s.at(c.Channel)
 	fc := lease.Chunk{Gen: c.Gen, Seq: c.Seq, Prev: c.Prev, Hash: c.Hash(), Final: b.Report != nil}
 	fresh := ch.fence.Check(lease.PeerOf(peer), fc) == uplink.Granted
-	step := ch.fence.Put(time.Now(), lease.PeerOf(peer), fc, s.terms)
+	step := ch.fence.Put(s.now(), lease.PeerOf(peer), fc, s.terms)
 	if fresh {
 		ch.chunks = append(ch.chunks, b)
 		for _, p := range b.Pages {
@@ -126,8 +130,8 @@ func (s *store) Renew(_ context.Context, peer string, task channel.Signed) (upli
 		return uplink.Reply{}, uplink.ErrLater
 	}
 	c := s.at(h.Channel)
-	c.fence.Tick(time.Now())
-	return c.fence.Renew(time.Now(), lease.PeerOf(peer), h.Gen, h.Latest, s.terms).Reply, nil
+	c.fence.Tick(s.now())
+	return c.fence.Renew(s.now(), lease.PeerOf(peer), h.Gen, h.Latest, s.terms).Reply, nil
 }
 
 func (s *store) Release(_ context.Context, peer string, id channel.ID, gen channel.Gen) (uplink.Reply, error) {
@@ -138,7 +142,7 @@ func (s *store) Release(_ context.Context, peer string, id channel.ID, gen chann
 	}
 	c := s.at(id)
 	c.released++
-	return c.fence.Release(time.Now(), lease.PeerOf(peer), gen).Reply, nil
+	return c.fence.Release(s.now(), lease.PeerOf(peer), gen).Reply, nil
 }
 
 // swarm is a manager with its archive, a pond, and agents.
@@ -248,7 +252,8 @@ func (s *swarm) agent(dir string, change func(*Config)) (a *Agent, leave func() 
 		default:
 		}
 		// A paused one offers no threads. What an agent said in an earlier run of this folder says nothing of this one.
-		paused := a.Status().Mode == queue.Paused.String()
+		st := a.Status()
+		paused := st.Mode == queue.Paused.String() || st.Hold != ""
 		return slices.ContainsFunc(s.run.Peers(), func(r overlay.PeerRecord) bool {
 			return string(r.ID) == a.ID() && r.Issued.After(began) && (r.Load.Threads > 0 || paused)
 		})
@@ -276,7 +281,10 @@ func (s *swarm) place(host int) channel.ID {
 	body := channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: origin}, Seeds: []string{origin + "/"}}
 	raw := body.Marshal()
 	h := channel.Header{Network: s.keys.Network, Channel: id, Gen: s.gen, Host: origin, Pages: s.world.Hosts()[host].Pages, Issued: time.Now(),
-		Latest: time.Now().Add(3 * time.Minute), Archive: s.node.ID().String(), BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw)}
+		Archive: s.node.ID().String(), BodySHA256: sha256.Sum256(raw), BodyBytes: len(raw)}
+	s.store.mu.Lock()
+	h.Latest = s.store.now().Add(3 * time.Minute)
+	s.store.mu.Unlock()
 	signed, err := s.keys.Authority.SignHeader(h)
 	if err != nil {
 		s.t.Fatal(err)

@@ -83,7 +83,7 @@ func (s *sender) put(ctx context.Context, body []byte) error {
 	}
 }
 
-// renew asks what is left of the lease, and tells whether it has lapsed: only a chunk revives it then. Only an answer that ends it is an error.
+// renew asks what is left of the lease, and tells whether it has lapsed. Only an answer that ends it is an error.
 func (s *sender) renew(ctx context.Context, task channel.Signed) (lapsed bool, err error) {
 	sent := s.hold.clock()
 	r, err := s.up.Renew(ctx, task)

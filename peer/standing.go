@@ -16,6 +16,7 @@ import (
 type Standing struct {
 	Standing  string    `json:"standing"` // newcomer, established, suspended, banned; unknown: it has had no task, or the server does not tell
 	Suspect   bool      `json:"suspect"`
+	Waits     bool      `json:"waits"`      // a newcomer that gets no tasks, since others of its address prefix have the places there
 	Enforced  bool      `json:"enforced"`   // false: nothing follows from scores
 	Score     float64   `json:"score"`      // the highest of three
 	SuspendAt float64   `json:"suspend_at"` // score at which a peer is suspended
@@ -134,7 +135,7 @@ func (a *Agent) askStanding(ctx context.Context, ask wire.StandingAsk) (told, er
 	if err != nil {
 		return told{}, err
 	}
-	s := &Standing{Standing: said.Standing, Suspect: said.Suspect, Enforced: said.Enforced, Score: said.Score, SuspendAt: said.SuspendAt, Held: []Held{}, More: said.More, At: time.Now(), Credit: creditTold(said.Credit)}
+	s := &Standing{Standing: said.Standing, Suspect: said.Suspect, Waits: said.Waits, Enforced: said.Enforced, Score: said.Score, SuspendAt: said.SuspendAt, Held: []Held{}, More: said.More, At: time.Now(), Credit: creditTold(said.Credit)}
 	if s.Standing == "" {
 		s.Standing = "unknown"
 	}

@@ -25,8 +25,9 @@ type Status struct {
 	Addrs   []string     `json:"addrs,omitempty"`
 	Since   time.Time    `json:"since"`
 	Mode    string       `json:"mode"`
-	Until   time.Time    `json:"until,omitzero"` // end of a timed pause
-	Hold    string       `json:"hold,omitempty"` // why it is paused beside its user's wish
+	Until   time.Time    `json:"until,omitzero"`  // end of a timed pause
+	Rests   bool         `json:"rests,omitempty"` // Mode is "finish" for an update, and not because the volunteer said so
+	Hold    string       `json:"hold,omitempty"`  // why it is paused beside its user's wish
 	Threads int          `json:"threads"`
 	Queue   int          `json:"queue"`
 	Running []TaskStatus `json:"running"`
@@ -200,9 +201,9 @@ func (a *Agent) Status() Status {
 		s.Running = append(s.Running, TaskStatus{Host: h.Host, Channel: uint64(h.Channel), Gen: uint64(h.Gen), Pages: v.Pages, Left: v.Left, URL: v.URL, Since: j.began, Away: j.away.Load()})
 	}
 	a.tasks.mu.Lock()
-	m, until := a.tasks.q.Mode()
+	m, until := a.tasks.mode(time.Now())
 	s.Mode, s.Until, s.Threads, s.Queue = m.String(), until, a.tasks.cfg.Threads, a.tasks.cfg.Queue
-	s.Hold = a.tasks.hold()
+	s.Hold, s.Rests = a.tasks.hold(), a.tasks.rests
 	a.tasks.q.Each(func(it queue.Item[task], started time.Time) {
 		if h := it.Value.Header; started.IsZero() {
 			s.Waiting = append(s.Waiting, TaskStatus{Host: h.Host, Channel: uint64(h.Channel), Gen: uint64(h.Gen), Pages: it.Pages, Latest: it.Latest})

@@ -37,14 +37,22 @@ type tasks struct {
 
 	mu    sync.Mutex
 	q     *queue.Queue[task]
-	asked queue.Mode // what the user wants
+	asked queue.Mode // what the user wants, or who leaves, or rests
 	until time.Time  // end of the user's pause
+	rests bool       // the queue finishes for an update, which is no order of the user's
+	order order      // the user's last
 	holds [2]string  // why the queue is paused whatever the user wants: as its owner says, as the disk does; empty: it is not
 
 	kept     []queue.Item[task] // of an earlier run, that wait for room in the queue
 	cfg      queue.Config
 	accepted int
 	refused  int
+}
+
+// order is what the user wants of an agent.
+type order struct {
+	mode  queue.Mode
+	until time.Time // end of a pause; zero: it has none
 }
 
 func newTasks(cfg queue.Config, dir string, refuse func(string) error, log *slog.Logger) *tasks {
@@ -188,8 +196,41 @@ func (t *tasks) headers() (out []channel.Header) {
 
 func (t *tasks) setMode(m queue.Mode, until time.Time) {
 	t.mu.Lock()
-	t.asked, t.until = m, until
+	t.asked, t.until, t.rests = m, until, false
 	t.apply()
+	t.mu.Unlock()
+	t.poke()
+}
+
+// obey carries out an order of the user's.
+func (t *tasks) obey(o order) {
+	t.mu.Lock()
+	t.order = o
+	t.mu.Unlock()
+	t.setMode(o.mode, o.until)
+}
+
+// rest has a queue that is open finish what runs, until rouse or an order of the user's.
+func (t *tasks) rest() bool {
+	t.mu.Lock()
+	m, _ := t.mode(time.Now())
+	rests := m == queue.Open && t.hold() == ""
+	if rests {
+		t.asked, t.until, t.rests = queue.Finish, time.Time{}, true
+		t.apply()
+	}
+	t.mu.Unlock()
+	t.poke()
+	return rests
+}
+
+// rouse opens a queue that rests.
+func (t *tasks) rouse() {
+	t.mu.Lock()
+	if t.rests {
+		t.asked, t.rests = queue.Open, false
+		t.apply()
+	}
 	t.mu.Unlock()
 	t.poke()
 }
@@ -224,6 +265,18 @@ func (t *tasks) apply() {
 		return
 	}
 	t.q.SetMode(t.asked, t.until)
+}
+
+// mode is what the user wants, and until when, whatever holds the queue. Called with mu held.
+func (t *tasks) mode(now time.Time) (queue.Mode, time.Time) {
+	m, until := t.q.Mode()
+	if t.hold() == "" || m != queue.Paused {
+		return m, until
+	}
+	if t.asked == queue.Paused && !t.until.IsZero() && !t.until.After(now) { // a timed pause is over
+		return queue.Open, time.Time{}
+	}
+	return t.asked, t.until
 }
 
 // paused reports whether crawls that run are to wait.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shoal/peer/crawl"
+	"shoal/peer/queue"
 )
 
 // TestGiveRefused refuses hosts while tasks of them run and wait: what runs ends, with what was fetched, what waits is given back, and tasks of
@@ -95,4 +96,29 @@ func TestSites(t *testing.T) {
 
 func visitOf(url, title string, status int, at time.Time) crawl.Visit {
 	return crawl.Visit{URL: url, Title: title, Status: status, At: at, Bytes: 10}
+}
+
+// TestModeIsWhatItsVolunteerWants: while a limit holds an agent, its status says what its volunteer wants: else there would be a pause to end that nobody has asked for.
+func TestModeIsWhatItsVolunteerWants(t *testing.T) {
+	a, err := New(Config{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := func(when, mode, hold string) {
+		t.Helper()
+		if st := a.Status(); st.Mode != mode || st.Hold != hold {
+			t.Errorf("%s: mode %s, held by %q, want %s, %q", when, st.Mode, st.Hold, mode, hold)
+		}
+	}
+	a.Hold("on battery")
+	is("held", "open", "on battery")
+	a.SetMode(queue.Paused, time.Time{})
+	is("paused too", "paused", "on battery")
+	a.SetMode(queue.Paused, time.Now().Add(-time.Second))
+	is("the pause is over", "open", "on battery")
+	a.SetMode(queue.Drain, time.Time{})
+	is("drained", "drain", "on battery")
+	a.SetMode(queue.Open, time.Time{})
+	a.Hold("")
+	is("in the end", "open", "")
 }

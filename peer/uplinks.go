@@ -34,7 +34,7 @@ func (a *Agent) spool() string { return filepath.Join(a.cfg.Dir, "spool") }
 
 // spooled reports whether an earlier run of a task left pages to send.
 func (a *Agent) spooled(h channel.Header) bool {
-	files, err := filepath.Glob(crawl.SpoolOf(a.spool(), h))
+	files, err := crawl.SpoolOf(a.spool(), h)
 	return err != nil || len(files) > 0
 }
 

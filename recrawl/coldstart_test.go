@@ -79,7 +79,7 @@ func (c *coldSwarm) step(t *testing.T, now Tick) (fresh float64) {
 	}
 	out := c.running + len(c.waiting)
 	c.s.Next(now, Load{Room: c.threads*6/5 + 1 - out, Out: out, Threads: c.threads, Idle: max(c.threads-out, 0)}, take)
-	c.s.Spare(now, c.threads-c.running-len(c.waiting), take)
+	c.s.Spare(now, c.threads-c.running-len(c.waiting), all, take)
 	c.run(now)
 	if c.running < c.threads && c.wanted(now) {
 		c.idle += float64(c.threads - c.running)

@@ -27,6 +27,7 @@ type cyclic struct {
 	short   int
 	usage   usage // of the peers' threads since
 	plan    *cyclePlan
+	left    []Slot // given back since the planning began that runs now: their next channels are none of its
 	periods int
 	planned bool // the last task taken was by plan, not by price
 
@@ -57,12 +58,18 @@ func (c *cyclic) Observe(now Tick, s Slot, f *Facts, e Event) {
 	switch e.Kind {
 	case Added:
 		if f.Updated == 0 {
-			c.added++
 			c.never++
+			if !e.Stays {
+				c.added++
+			}
 		}
 	case Removed:
 		if f.Updated == 0 {
 			c.never--
+		}
+		if !e.Stays {
+			c.left = append(c.left, s)
+			c.plan.leave(s)
 		}
 	case Updated:
 		if f.Updated == 0 {
@@ -81,7 +88,7 @@ func (c *cyclic) Observe(now Tick, s Slot, f *Facts, e Event) {
 func slow(f *Facts, period float64) bool { return f.Est.Rate()*period <= 1 }
 
 func (c *cyclic) Rank(now, least Tick, s Slot, f *Facts) (float32, Tick) {
-	if !slow(f, c.p.PlanEvery) || c.plan == nil || int(s) >= len(c.plan.due) || now > c.plan.to+(c.plan.to-c.plan.from)/2 {
+	if !slow(f, c.p.PlanEvery) || c.plan == nil || int(s) >= len(c.plan.due) || c.plan.due[s] == unplanned || now > c.plan.to+(c.plan.to-c.plan.from)/2 {
 		return c.price.Rank(now, least, s, f)
 	}
 	due := c.plan.due[s]
@@ -101,6 +108,16 @@ func (c *cyclic) Quota(now Tick, l Load) Quota {
 	q := c.price.Quota(now, l)
 	q.New, q.Mixed = c.share()
 	return q
+}
+
+// unplanned is in the place of the due time of a slot whose channel came after the plan.
+const unplanned Tick = -1
+
+// leave takes a slot out of the plan.
+func (p *cyclePlan) leave(s Slot) {
+	if p != nil && int(s) < len(p.due) {
+		p.due[s] = unplanned
+	}
 }
 
 // share is the share of channels never crawled among what the period in force wants. The fast channels that price serves count as in the
@@ -128,6 +145,7 @@ func (c *cyclic) Plan(now Tick) Planning {
 	if now-c.since < wholeTicks(c.p.PlanEvery) && c.restored == nil || c.firstPass(now) {
 		return nil
 	}
+	c.left = nil
 	next, work := c.nextPeriod(now), planning{prices: c.costs, every: c.p.PlanEvery, periods: c.periods}
 	work.begin = c.plan == nil || next.period >= c.periods
 	if work.begin && c.plan != nil {
@@ -142,7 +160,10 @@ func (c *cyclic) Plan(now Tick) Planning {
 			if c.since != since { // the clock was set back meanwhile
 				return
 			}
-			c.plan, c.restored, c.since = next, nil, now
+			for _, s := range c.left {
+				next.leave(s)
+			}
+			c.plan, c.left, c.restored, c.since = next, nil, nil, now
 			c.added, c.fast, c.spent, c.ticks, c.short = 0, 0, 0, 0, 0
 			c.usage.reset()
 		}, nil
@@ -234,7 +255,9 @@ func (c *cyclic) Explain(s Slot, f *Facts, span Span) string {
 	switch {
 	case c.plan == nil:
 		return why + "; no cycle is planned yet"
-	case int(s) < len(c.plan.due) && c.plan.due[s] > 0:
+	case int(s) >= len(c.plan.due), c.plan.due[s] == unplanned:
+		return why + "; newer than the period, so that price serves it"
+	case c.plan.due[s] > 0:
 		return why + fmt.Sprintf("; due in this period, at tick %d", c.plan.due[s])
 	}
 	return why + "; not due in this period"

@@ -45,7 +45,7 @@ func newGroups(k int, given []float64) *Groups {
 // K is the number of groups.
 func (g *Groups) K() int { return len(g.count) }
 
-// Count is the number of channels of group i.
+// Count is the number of channels of group i that are not paused.
 func (g *Groups) Count(i int) int { return g.count[i] }
 
 // Interval is the initial interval of group i: the mean change interval of its channels; for an empty group a guess from its borders.
@@ -113,16 +113,23 @@ var octaveEdges = func() (e [histScale + 1]float64) {
 	return e
 }()
 
-func (g *Groups) add(group int, interval float64) {
+// add takes a channel in. One that rests has no part in what the group's channels need, and only moves the borders.
+func (g *Groups) add(group int, interval float64, rests bool) {
+	g.hist[histBin(interval)]++
+	if rests {
+		return
+	}
 	g.count[group]++
 	g.sum[group] += interval
-	g.hist[histBin(interval)]++
 }
 
-func (g *Groups) remove(group int, interval float64) {
+func (g *Groups) remove(group int, interval float64, rests bool) {
+	g.hist[histBin(interval)]--
+	if rests {
+		return
+	}
 	g.count[group]--
 	g.sum[group] -= interval
-	g.hist[histBin(interval)]--
 	if g.count[group] == 0 {
 		g.sum[group] = 0
 	}

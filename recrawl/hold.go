@@ -41,5 +41,20 @@ func (s *Scheduler) Hold(now Tick, at Slot) Hold {
 	return TooSoon
 }
 
+// Due is the tick at which a slot is taken next, or looked at again, unless threads are idle or there is no room; a tick that has passed: it may be taken now. A
+// slot that is paused or out is never due.
+func (s *Scheduler) Due(now Tick, at Slot) Tick {
+	s.now = max(s.now, now)
+	c := s.cells.at(at)
+	switch {
+	case c.Flags&(Paused|gone) != 0, s.opt.MaxOut > 0 && int(c.Out) >= s.opt.MaxOut:
+		return Far
+	case c.Flags&inReady != 0:
+		return now
+	}
+	_, again := s.rank(at, c)
+	return again
+}
+
 // Limits are those in force.
 func (s *Scheduler) Limits() Limits { return s.limits }

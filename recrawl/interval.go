@@ -160,7 +160,7 @@ func (v *interval) Observe(now Tick, _ Slot, f *Facts, e Event) {
 	if e.Kind == Refused {
 		v.told = true
 	}
-	if v.name == "fixed" {
+	if v.name == "fixed" || f.Flags&Paused != 0 { // a channel that rests, and what an operator has crawled of it, tell nothing of the group
 		return
 	}
 	n := &v.n[f.Group]

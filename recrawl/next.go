@@ -19,7 +19,10 @@ const Enough Tick = math.MinInt32
 // Next takes the slots that are due, best first, and returns how many. It calls admit for each, which makes the task, or says when to ask
 // again, or Enough. admit must not call the scheduler.
 func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok bool)) int {
-	if back := s.now - now; back >= setBackLeast && back <= setBackMost {
+	if s.Ahead(now) > 0 {
+		return 0
+	}
+	if s.now-now >= setBackLeast {
 		s.setBack(now)
 	}
 	s.now = max(s.now, now)

@@ -27,6 +27,7 @@ type optimal struct {
 	served  float64 // the ticks that their tasks ran, where peers tell
 	usage   usage   // of the peers' threads since then
 	plan    *optimalPlan
+	left    []Slot // as in cyclic
 	logs    histories
 	kept    [keptGaps]float32 // gaps between updates over the interval planned, the latest
 	keptN   int
@@ -82,7 +83,15 @@ func (o *optimal) Observe(now Tick, s Slot, f *Facts, e Event) {
 			o.logs.add(now, s, float64(now-f.Updated), e.Changed, o.p.PlanEvery)
 		}
 	case Removed:
-		o.logs.forget(s)
+		if !e.Stays {
+			o.logs.forget(s)
+			o.left = append(o.left, s)
+			o.plan.leave(s)
+		}
+	case Added:
+		if f.Flags&Known != 0 { // visits tell nothing of a rate that is given
+			o.logs.forget(s)
+		}
 	}
 }
 
@@ -96,6 +105,13 @@ func (o *optimal) interval(s Slot, f *Facts) (ticks float64, fixed bool) {
 	return 1 / f.Est.Rate(), false
 }
 
+// leave takes a slot out of the plan, whose next channel came after it.
+func (plan *optimalPlan) leave(s Slot) {
+	if plan != nil && int(s) < len(plan.interval) {
+		plan.interval[s] = 0
+	}
+}
+
 // due is when the slot should be crawled next.
 func (o *optimal) due(s Slot, f *Facts, interval float64, fixed bool) Tick {
 	last := f.Updated
@@ -106,7 +122,7 @@ func (o *optimal) due(s Slot, f *Facts, interval float64, fixed bool) Tick {
 		return 0 // never asked for: at once
 	}
 	soon := last + wholeTicks(interval)
-	if o.plan == nil || int(s)+1 >= len(o.plan.first) {
+	if o.plan == nil || int(s)+1 >= len(o.plan.first) || o.plan.interval[s] == 0 {
 		return soon
 	}
 	from := last + Tick(interval/2)
@@ -164,6 +180,7 @@ func (o *optimal) Plan(now Tick) Planning {
 		in.kept = append(in.kept, float64(g))
 	}
 	since := o.since
+	o.left = nil
 	return func(ctx context.Context, facts []Facts) (adopt func(), err error) {
 		p, err := planOptimal(ctx, now, facts, in)
 		if err != nil {
@@ -173,7 +190,10 @@ func (o *optimal) Plan(now Tick) Planning {
 			if o.since != since { // the clock was set back meanwhile
 				return
 			}
-			o.plan, o.since = p, now
+			for _, s := range o.left {
+				p.leave(s)
+			}
+			o.plan, o.since, o.left = p, now, nil
 			o.updates, o.spent, o.served, o.restored = 0, 0, 0, 0
 			o.usage.reset()
 		}, nil

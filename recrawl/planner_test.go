@@ -290,6 +290,7 @@ func TestRecall(t *testing.T) {
 	if got := st.Explain(3, &f, ticks); !strings.Contains(got, "quasi") {
 		t.Errorf("explained as %q", got)
 	}
+	keepsHistory(t, history, f, c)
 	if got := DescribeModel(nil, &f, 1440, ticks); !strings.Contains(got, "too few") {
 		t.Errorf("without a history: %q", got)
 	}
@@ -300,6 +301,48 @@ func TestRecall(t *testing.T) {
 	}
 	if n := len(AppendVisit(nil, 1e300, true)); n != 2 {
 		t.Errorf("a huge gap takes %d bytes", n)
+	}
+}
+
+// keepsHistory has a channel keep its model through a pause, a crawl that an operator asks for, and a change of its weight, and lose it with its slot, or where its rate is given.
+func keepsHistory(t *testing.T, history []byte, f Facts, c Chosen) {
+	t.Helper()
+	st := must(t, "optimal", Params{}).(*optimal)
+	s := NewScheduler(f.Updated, st, Options{Groups: 1, Prior: Prior(600, .5)})
+	at := s.Add(f)
+	st.Recall(at, &f, history, c)
+	models := func() int { return len(st.logs.models()) }
+	for what, change := range map[string]func(*Facts){
+		"a pause":       func(f *Facts) { f.Flags |= Paused },
+		"its end":       func(f *Facts) { f.Flags &^= Paused },
+		"a task":        func(f *Facts) { f.Out = 1 },
+		"a weight":      func(f *Facts) { f.Weight = 3 },
+		"a fixed group": func(f *Facts) { f.Flags |= Pinned },
+	} {
+		if s.Edit(at, change); models() != 1 || !strings.Contains(st.Explain(at, &f, ticks), "quasi") {
+			t.Fatalf("%s makes optimal forget the channel's visits: %s", what, st.Explain(at, &f, ticks))
+		}
+	}
+	s.Edit(at, func(f *Facts) { f.Est, f.Flags = Exactly(100), f.Flags|Known })
+	if models() != 0 {
+		t.Error("a channel whose rate is given keeps the model that visits spoke for")
+	}
+	st.Recall(at, &f, history, c)
+	if s.Remove(at); models() != 0 {
+		t.Error("a channel that is gone leaves its model behind")
+	}
+}
+
+// TestChannelsThatStayDoNotArrive edits a channel that was never crawled: strategy cycle does not plan for another one.
+func TestChannelsThatStayDoNotArrive(t *testing.T) {
+	st := must(t, "cycle", Params{}).(*cyclic)
+	s := NewScheduler(1, st, DefaultOptions())
+	at := s.Add(Facts{})
+	for range 3 {
+		s.Edit(at, func(f *Facts) { f.Submitted = 0 })
+	}
+	if st.added != 1 || st.never != 1 {
+		t.Errorf("one channel counts as %d that came and %d never crawled", st.added, st.never)
 	}
 }
 

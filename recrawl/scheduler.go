@@ -171,13 +171,13 @@ func (s *Scheduler) Add(f Facts) Slot {
 	}
 	c.Facts = f
 	s.live++
-	s.join(at, c)
+	s.join(at, c, false)
 	s.place(at, c)
 	return at
 }
 
 // join puts a slot into its group and tells the strategy.
-func (s *Scheduler) join(at Slot, c *cell) {
+func (s *Scheduler) join(at Slot, c *cell, stays bool) {
 	i := c.Est.Interval()
 	if c.Flags&Pinned == 0 || int(c.Group) >= s.groups.K() {
 		now := -1
@@ -186,8 +186,8 @@ func (s *Scheduler) join(at Slot, c *cell) {
 		}
 		c.Group = uint8(s.groups.of(i, now))
 	}
-	s.groups.add(int(c.Group), i)
-	s.strategy.Observe(s.now, at, &c.Facts, Event{Kind: Added})
+	s.groups.add(int(c.Group), i, c.Flags&Paused != 0)
+	s.strategy.Observe(s.now, at, &c.Facts, Event{Kind: Added, Stays: stays})
 }
 
 // Remove gives the slot back.
@@ -198,7 +198,7 @@ func (s *Scheduler) Remove(at Slot) {
 	}
 	s.unplace(at, c)
 	s.strategy.Observe(s.now, at, &c.Facts, Event{Kind: Removed})
-	s.groups.remove(int(c.Group), c.Est.Interval())
+	s.groups.remove(int(c.Group), c.Est.Interval(), c.Flags&Paused != 0)
 	c.Facts = Facts{Flags: gone}
 	c.due = Tick(s.free)
 	s.free = uint32(at)
@@ -212,18 +212,18 @@ func (s *Scheduler) Edit(at Slot, change func(*Facts)) {
 	if c.Flags&gone != 0 {
 		return
 	}
-	s.unplace(at, c)
-	s.strategy.Observe(s.now, at, &c.Facts, Event{Kind: Removed})
-	s.groups.remove(int(c.Group), c.Est.Interval())
 	f := c.Facts
 	change(&f)
+	s.unplace(at, c)
+	s.strategy.Observe(s.now, at, &c.Facts, Event{Kind: Removed, Stays: true})
+	s.groups.remove(int(c.Group), c.Est.Interval(), c.Flags&Paused != 0)
 	c.Weight, c.Out, c.Group, c.Submitted = f.Weight, f.Out, f.Group, f.Submitted
 	c.Flags = f.Flags & (Known | Pinned | Paused | Denied)
 	if f.Est.valid() {
 		c.Est = f.Est
 		c.Bucket = cycle.Update(c.Bucket, c.Est.Rate())
 	}
-	s.join(at, c)
+	s.join(at, c, true)
 	s.place(at, c)
 }
 
@@ -307,7 +307,7 @@ func (s *Scheduler) updated(now Tick, at Slot, c *cell, e Event) {
 	}
 	c.Bucket = cycle.Update(c.Bucket, c.Est.Rate())
 	interval := c.Est.Interval()
-	s.groups.remove(int(c.Group), old)
+	s.groups.remove(int(c.Group), old, c.Flags&Paused != 0)
 	if to := s.groups.of(interval, int(c.Group)); c.Flags&Pinned == 0 && to != int(c.Group) {
 		s.strategy.Observe(now, at, &c.Facts, Event{Kind: Moved, From: c.Group})
 		c.Group = uint8(to)
@@ -315,5 +315,5 @@ func (s *Scheduler) updated(now Tick, at Slot, c *cell, e Event) {
 			c.Subs, c.Succ, c.Anchor, c.Epoch = 0, 0, 0, 0 // its counters begin anew
 		}
 	}
-	s.groups.add(int(c.Group), interval)
+	s.groups.add(int(c.Group), interval, c.Flags&Paused != 0)
 }

@@ -33,9 +33,9 @@ type spare struct {
 
 // Spare takes up to n slots that the strategy does not want yet, for threads that would stand idle, and returns how many: those never crawled
 // first, then those that are probably stale, each kind in the strategy's order. No slot is taken before the limits allow it. It looks at some
-// slots for each thread in a call, and at no slot twice in a tick while nothing is taken. Call it after Next; admit is as there. A strategy with Quota.Strict
-// keeps its slots.
-func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool)) int {
+// slots for each thread in a call, and at no slot twice in a tick while nothing is taken. Call it after Next. may says whether a slot can be crawled now at all,
+// if a peer has room: it is not asked for otherwise, nor does it count as Lacking. admit is as in Next. A strategy with Quota.Strict keeps its slots.
+func (s *Scheduler) Spare(now Tick, n int, may func(Slot) bool, admit func(Slot) (again Tick, ok bool)) int {
 	s.now = max(s.now, now)
 	v := &s.spares
 	if n <= 0 {
@@ -47,16 +47,18 @@ func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool
 	if len(v.found) == 0 {
 		s.findSpares(min(n*spareEach, spareLook))
 	}
+	for s.quota.Strict && !v.lacks && len(v.found) > 0 {
+		at := v.pop()
+		v.lacks = s.sparable(s.cells.at(at)) && may(at)
+	}
 	if s.quota.Strict {
-		v.lacks = v.lacks || len(v.found) > 0
 		return 0
 	}
 	taken := 0
 	for taken < n && len(v.found) > 0 {
-		at := v.found[len(v.found)-1].at
-		v.found = v.found[:len(v.found)-1]
+		at := v.pop()
 		c := s.cells.at(at)
-		if !s.sparable(c) {
+		if !s.sparable(c) || !may(at) {
 			continue
 		}
 		again, ok := admit(at)
@@ -75,7 +77,15 @@ func (s *Scheduler) Spare(now Tick, n int, admit func(Slot) (again Tick, ok bool
 	return taken
 }
 
-// Lacking says whether, in this tick, Spare had slots that are missing or probably stale, and no place for them, or a strategy that keeps them.
+// pop takes the best slot that was found.
+func (v *spares) pop() Slot {
+	last := len(v.found) - 1
+	at := v.found[last].at
+	v.found = v.found[:last]
+	return at
+}
+
+// Lacking says whether, in this tick, Spare had slots that are missing or probably stale and may be crawled, and no place for them, or a strategy that keeps them.
 func (s *Scheduler) Lacking() bool { return s.spares.lacks }
 
 // Take takes a slot that Next has offered and whose admit said to ask again later, if it may be taken still. admit is as there.
@@ -161,6 +171,9 @@ func (u *usage) see(now Tick, l Load) {
 	case now-u.at >= leastPause:
 		u.asleep += now - u.at
 	case l.Threads > 0:
+		if l.Share > 0 {
+			ticks *= l.Share // the others are other managers'
+		}
 		u.offered += ticks * float64(l.Threads)
 		u.busy += ticks * float64(l.Threads-min(l.Idle, l.Threads))
 	}

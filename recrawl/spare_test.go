@@ -23,14 +23,14 @@ func TestSpareOrder(t *testing.T) {
 	s.Observe(now-10, signalled, Event{Kind: Signalled})
 	s.Next(now, Load{Room: 0}, yes)
 	var got []Slot
-	if n := s.Spare(now, 100, func(at Slot) (Tick, bool) { got = append(got, at); return 0, true }); n != len(got) {
+	if n := s.Spare(now, 100, all, func(at Slot) (Tick, bool) { got = append(got, at); return 0, true }); n != len(got) {
 		t.Errorf("%d taken, %d asked for", n, len(got))
 	}
 	want := []Slot{failed, staler, stale, signalled}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v (fresh %d, soon %d, paused %d)", got, want, fresh, soon, paused)
 	}
-	if n := s.Spare(now, 100, yes); n != 0 {
+	if n := s.Spare(now, 100, all, yes); n != 0 {
 		t.Errorf("%d taken twice", n)
 	}
 }
@@ -45,7 +45,7 @@ func TestSpareWithoutRoom(t *testing.T) {
 	asked := map[Slot]int{}
 	no := func(at Slot) (Tick, bool) { asked[at]++; return 11, false }
 	for range 100 {
-		s.Spare(10, 5, no)
+		s.Spare(10, 5, all, no)
 	}
 	for at, n := range asked {
 		if n > 1 {
@@ -55,11 +55,11 @@ func TestSpareWithoutRoom(t *testing.T) {
 	if len(asked) < spareLook {
 		t.Errorf("only %d slots were asked for", len(asked))
 	}
-	if n := s.Spare(11, 1, no); n != 0 || s.Ready() != 3*spareLook {
+	if n := s.Spare(11, 1, all, no); n != 0 || s.Ready() != 3*spareLook {
 		t.Errorf("%d taken, %d ready of %d", n, s.Ready(), 3*spareLook)
 	}
 	asked = map[Slot]int{}
-	s.Spare(12, 1, func(at Slot) (Tick, bool) { asked[at]++; return Enough, false })
+	s.Spare(12, 1, all, func(at Slot) (Tick, bool) { asked[at]++; return Enough, false })
 	if len(asked) != 1 {
 		t.Errorf("asked for %d after enough", len(asked))
 	}
@@ -70,17 +70,43 @@ func TestSpareKeepsFixed(t *testing.T) {
 	s := NewScheduler(1, must(t, "fixed", Params{}), Options{Initial: []float64{100}, Prior: Prior(100, 1), Cap: 2, MaxOut: 1})
 	s.Add(Facts{Est: Exactly(100), Flags: Known, Submitted: 900, Updated: 901})
 	s.Next(990, Load{Room: 0}, yes)
-	if n := s.Spare(990, 5, yes); n != 0 {
+	if n := s.Spare(990, 5, all, yes); n != 0 {
 		t.Error("a slot is crawled before its interval is over")
 	}
 	if !s.Lacking() {
 		t.Error("a thread that is idle beside it does not count as one that could have crawled it")
 	}
 	s.Edit(0, func(f *Facts) { f.Flags |= Paused })
-	if s.Spare(992, 5, yes); s.Lacking() {
+	if s.Spare(992, 5, all, yes); s.Lacking() {
 		t.Error("a paused slot counts as one that could have been crawled")
 	}
 }
+
+// TestSpareLacksWhatMayBeCrawled has a stale slot beside idle threads that may not be crawled, as its host is blocked: no thread misses it, with any strategy. One that may,
+// and finds no place, is missed until the next tick.
+func TestSpareLacksWhatMayBeCrawled(t *testing.T) {
+	for _, name := range []string{"fixed", "price"} {
+		s := NewScheduler(1, must(t, name, Params{}), Options{Initial: []float64{100}, Prior: Prior(100, 1), Cap: 2, MaxOut: 1})
+		for range 3 {
+			s.Add(Facts{Est: Exactly(100), Flags: Known, Submitted: 900, Updated: 901})
+		}
+		refused := func(at Slot) (Tick, bool) {
+			if at < 2 {
+				t.Errorf("%s: slot %d is asked for, though it may not be crawled", name, at)
+			}
+			return 0, false
+		}
+		s.Next(990, Load{Room: 0}, yes)
+		if s.Spare(990, 5, func(Slot) bool { return false }, refused); s.Lacking() {
+			t.Errorf("%s: slots that may not be crawled count as missed", name)
+		}
+		if s.Spare(991, 5, func(at Slot) bool { return at == 2 }, refused); !s.Lacking() {
+			t.Errorf("%s: one that may be crawled does not count as missed", name)
+		}
+	}
+}
+
+func all(Slot) bool { return true }
 
 // Unused threads shorten intervals down to what the cap allows; threads in use, or that nobody tells of, do not.
 func TestIntervalsFollowTheThreadsOffered(t *testing.T) {

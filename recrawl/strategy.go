@@ -160,6 +160,7 @@ const (
 // Event is one thing that happened to one slot.
 type Event struct {
 	Kind    Kind
+	Stays   bool    // Removed, and Added after it: the slot keeps its channel, whose facts change in between
 	Changed bool    // Updated: content differed (near-unchanged pages count as unchanged)
 	From    uint8   // Moved: the old group
 	Wait    float32 // Accepted: expected ticks until the start; Updated: ticks from submission to start; < 0: unknown

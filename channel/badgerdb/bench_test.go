@@ -200,3 +200,20 @@ func BenchmarkApply(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N*256)/b.Elapsed().Seconds(), "reports/s")
 }
+
+// BenchmarkHolders asks which channels hold as many URLs as a manager asks for at once while its loop waits, each three directories deep.
+func BenchmarkHolders(b *testing.B) {
+	n := benchChannels(b)
+	db, _, _ := filled(b, n)
+	urls := make([]string, 32_768)
+	for i := range urls {
+		c := host((i * 31) % n)
+		urls[i] = fmt.Sprintf("%s/a%d/b%d/c%d/page.html", c.Scope.Host, i%7, i%11, i)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := db.Holders(b.Context(), urls); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

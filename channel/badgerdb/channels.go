@@ -3,9 +3,9 @@ package badgerdb
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -78,15 +78,14 @@ func prepareNew(ch *channel.Channel) (newChannel, error) {
 
 // insert writes all records of a new channel unless its scope is taken.
 func (n *newChannel) insert(t *tx, id channel.ID) (taken channel.ID, err error) {
-	key := scopeKey(n.scope)
-	raw, err := t.get(key)
-	if err != nil {
-		return 0, err
+	if taken, err = scopeHolder(t.get, n.scope); err == nil && taken == 0 {
+		n.put(t, id)
 	}
-	if raw != nil {
-		return parseID(raw)
-	}
-	t.put(key, idValue(id))
+	return taken, err
+}
+
+func (n *newChannel) put(t *tx, id channel.ID) {
+	t.put(scopeKey(n.scope), idValue(id))
 	for k, v := range setPlaces(id, n.scope) {
 		t.put([]byte(k), v)
 	}
@@ -95,7 +94,6 @@ func (n *newChannel) insert(t *tx, id channel.ID) (taken channel.ID, err error) 
 		t.put(idKey(keyLearnt, id), n.learnt)
 	}
 	t.put(idKey(keyCold, id), n.cold)
-	return 0, nil
 }
 
 // encodeCold encodes the channel without the fields that its other records and their keys hold.
@@ -165,6 +163,39 @@ func (db *DB) Channel(_ context.Context, id channel.ID) (ch channel.Channel, err
 		return err
 	})
 	return ch, err
+}
+
+// Entire returns many channels as of one moment, in the order of their ids. Those that are not there are left out.
+func (db *DB) Entire(_ context.Context, ids []channel.ID) (all []channel.Entire, err error) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	err = db.view(func(b *badger.Txn, staged ranges) error {
+		for _, id := range ids {
+			if staged.has(id) {
+				continue
+			}
+			var leased []byte // the record that load has read
+			ch, err := load(func(k []byte) ([]byte, error) {
+				raw, err := read(b, k)
+				if k[0] == keyLease {
+					leased = raw
+				}
+				return raw, err
+			}, id)
+			if errors.Is(err, channel.ErrUnknown) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			l, err := parseLease(leased)
+			if err != nil {
+				return err
+			}
+			all = append(all, channel.Entire{Channel: ch, Lease: l.blob})
+		}
+		return nil
+	})
+	return all, err
 }
 
 // view runs f on a snapshot. staged are the channels in it that are not visible yet.
@@ -257,16 +288,10 @@ func (t *tx) facts(id channel.ID) (facts, error) {
 
 // moveScope moves a channel's index entries from one scope to another.
 func moveScope(t *tx, id channel.ID, from, to *channel.Scope) error {
-	taken, err := t.get(scopeKey(to))
-	if err != nil {
-		return err
-	}
-	if taken != nil {
-		other, err := parseID(taken)
-		if err != nil {
+	if from.Kind != to.Kind || from.Key() != to.Key() { // else older versions may have given what it reaches to another one, too
+		if other, err := scopeHolder(t.get, to); err != nil {
 			return err
-		}
-		if other != id {
+		} else if other != 0 && other != id {
 			return to.Taken(other)
 		}
 	}
@@ -400,47 +425,4 @@ func (db *DB) Lookup(ctx context.Context, canonicalURL string) (channel.ID, erro
 		return 0, err
 	}
 	return ids[0], nil
-}
-
-// Holders is Lookup of many URLs at once; 0: no channel holds it.
-func (db *DB) Holders(ctx context.Context, canonicalURLs []string) ([]channel.ID, error) {
-	ids := make([]channel.ID, len(canonicalURLs))
-	err := db.view(func(b *badger.Txn, staged ranges) (err error) {
-		for i, url := range canonicalURLs {
-			if ids[i], err = holder(b, staged, url); err != nil {
-				return err
-			}
-		}
-		return ctx.Err()
-	})
-	return ids, err
-}
-
-func holder(b *badger.Txn, staged ranges, canonicalURL string) (id channel.ID, err error) {
-	origin := channel.Origin(canonicalURL)
-	path, _, _ := strings.Cut(canonicalURL[len(origin):], "?")
-	if !strings.HasSuffix(path, "/") {
-		path += "/" // "/a" belongs to the directory "/a/"
-	}
-	for dir := path; ; dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1] {
-		it := b.NewIterator(keysOnly(append(hostKey(keyPlace, origin), dir...)))
-		for it.Rewind(); it.Valid() && id == 0; it.Next() {
-			k := it.Item().Key()
-			if c := k[len(hostKey(keyPlace, origin))+len(dir)]; c != placeOne && c != placeSet {
-				break // a longer directory
-			}
-			found, err := placeID(it.Item())
-			if err != nil {
-				it.Close()
-				return 0, err
-			}
-			if !staged.has(found) {
-				id = found
-			}
-		}
-		it.Close()
-		if id != 0 || dir == "/" {
-			return id, nil
-		}
-	}
 }

@@ -245,13 +245,14 @@ func loadChannel(t *tx, s *channel.Stored) error {
 	if n.learnt = encodeLearnt(&s.Learnt, channel.Text(s.Reason)); slices.Equal(n.learnt, encodeLearnt(&channel.Learnt{}, "")) {
 		n.learnt = nil
 	}
-	taken, err := n.insert(t, s.ID)
+	taken, err := sameHolder(t.get, n.scope) // versions before 0.2.0 could have a channel of each spelling
 	if err != nil {
 		return err
 	}
 	if taken != 0 {
 		return s.Scope.Taken(taken)
 	}
+	n.put(t, s.ID)
 	if s.Learnt.Gen != 0 || len(s.Lease) > 0 {
 		l := leaseRecord{s.Learnt.Gen, s.Learnt.Submitted, s.Lease}
 		t.put(idKey(keyLease, s.ID), l.encode())

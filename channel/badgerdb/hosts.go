@@ -21,6 +21,21 @@ func (db *DB) Host(_ context.Context, name string) (h channel.Host, err error) {
 	return h, err
 }
 
+// Hosts is Host of many as of one moment, in their order.
+func (db *DB) Hosts(_ context.Context, names []string) (all []channel.Host, err error) {
+	err = db.view(func(b *badger.Txn, _ ranges) error {
+		for _, name := range names {
+			h, err := loadHost(func(k []byte) ([]byte, error) { return read(b, k) }, name)
+			if err != nil {
+				return err
+			}
+			all = append(all, h)
+		}
+		return nil
+	})
+	return all, err
+}
+
 func loadHost(get getter, name string) (channel.Host, error) {
 	raw, err := get(hostKey(keyHost, name))
 	if err != nil {
@@ -98,10 +113,11 @@ func (db *DB) ScanHosts(ctx context.Context, f func(channel.Host) error) error {
 	})
 }
 
-// Candidates returns the n hosts without a channel that crawls found most often, in that order.
-func (db *DB) Candidates(ctx context.Context, n int) ([]channel.Candidate, error) {
+// Candidates returns the n hosts without a channel that crawls found most often, in that order, of those that want takes; nil: of all.
+func (db *DB) Candidates(ctx context.Context, n int, want func(host string) bool) ([]channel.Candidate, error) {
 	var top topCandidates
-	seen := 0
+	seen, wanted := 0, true
+	ask := shielded(func(host string) error { wanted = want == nil || want(host); return nil })
 	err := db.view(func(b *badger.Txn, _ ranges) error {
 		return each(b, []byte{keyCandidate}, func(key, value []byte) error {
 			if seen++; seen%65536 == 0 && ctx.Err() != nil {
@@ -110,6 +126,9 @@ func (db *DB) Candidates(ctx context.Context, n int) ([]channel.Candidate, error
 			host, _, ok := parseHostKey(key)
 			if !ok {
 				return damaged("candidate", key)
+			}
+			if err := ask(host); err != nil || !wanted {
+				return err
 			}
 			c, err := parseCandidate(host, value)
 			if err != nil {

@@ -100,6 +100,32 @@ func scopeKey(s *channel.Scope) []byte {
 	return setKey(s)
 }
 
+// scopeHolder is the channel that reaches what a scope does; 0: none does.
+func scopeHolder(get getter, s *channel.Scope) (channel.ID, error) {
+	for _, spelt := range s.Spellings() {
+		if id, err := sameHolder(get, &spelt); err != nil || id != 0 {
+			return id, err
+		}
+	}
+	return 0, nil
+}
+
+// sameHolder is the channel that has a scope, spelt as it is; 0: none has. A set of one directory, named twice, reaches what that directory does, but has another key.
+func sameHolder(get getter, s *channel.Scope) (channel.ID, error) {
+	keys := [][]byte{scopeKey(s)}
+	if one := s.Dirs; len(one) > 0 && !slices.ContainsFunc(one, func(d string) bool { return d != one[0] }) {
+		keys = [][]byte{placeKey(s.Host, one[0]), setKey(s)}
+	}
+	for _, key := range keys {
+		if raw, err := get(key); err != nil {
+			return 0, err
+		} else if raw != nil {
+			return parseID(raw)
+		}
+	}
+	return 0, nil
+}
+
 // setPlaces returns the places of a channel of several directories with their values, nothing for another channel.
 func setPlaces(id channel.ID, s *channel.Scope) map[string][]byte {
 	if s.Kind != channel.Directories {

@@ -1603,6 +1603,7 @@ type Report struct {
 	RttUs         int64                  `protobuf:"varint,20,opt,name=rtt_us,json=rttUs,proto3" json:"rtt_us,omitempty"`
 	GapUs         int64                  `protobuf:"varint,21,opt,name=gap_us,json=gapUs,proto3" json:"gap_us,omitempty"`
 	Robots        string                 `protobuf:"bytes,22,opt,name=robots,proto3" json:"robots,omitempty"`
+	RestUs        int64                  `protobuf:"varint,23,opt,name=rest_us,json=restUs,proto3" json:"rest_us,omitempty"` // since 0.2.0
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1789,6 +1790,13 @@ func (x *Report) GetRobots() string {
 		return x.Robots
 	}
 	return ""
+}
+
+func (x *Report) GetRestUs() int64 {
+	if x != nil {
+		return x.RestUs
+	}
+	return 0
 }
 
 type ChunkBody struct {
@@ -2006,7 +2014,7 @@ const file_channel_proto_rawDesc = "" +
 	"\n" +
 	"ErrorCount\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
-	"\x05count\x18\x02 \x01(\x03R\x05count\"\xca\x04\n" +
+	"\x05count\x18\x02 \x01(\x03R\x05count\"\xe3\x04\n" +
 	"\x06Report\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\x04R\achannel\x12\x10\n" +
 	"\x03gen\x18\x02 \x01(\x04R\x03gen\x12\x12\n" +
@@ -2032,7 +2040,8 @@ const file_channel_proto_rawDesc = "" +
 	"\x06errors\x18\x13 \x03(\v2\x19.shoal.channel.ErrorCountR\x06errors\x12\x15\n" +
 	"\x06rtt_us\x18\x14 \x01(\x03R\x05rttUs\x12\x15\n" +
 	"\x06gap_us\x18\x15 \x01(\x03R\x05gapUs\x12\x16\n" +
-	"\x06robots\x18\x16 \x01(\tR\x06robots\"\x9a\x01\n" +
+	"\x06robots\x18\x16 \x01(\tR\x06robots\x12\x17\n" +
+	"\arest_us\x18\x17 \x01(\x03R\x06restUs\"\x9a\x01\n" +
 	"\tChunkBody\x12)\n" +
 	"\x05pages\x18\x01 \x03(\v2\x13.shoal.channel.PageR\x05pages\x123\n" +
 	"\bfrontier\x18\x02 \x03(\v2\x17.shoal.channel.FrontierR\bfrontier\x12-\n" +

@@ -24,7 +24,7 @@ type hold uint8
 const (
 	free     hold = iota // never claimed
 	running              // claimed, lease until until
-	lapsed               // the lease ended without progress; a chunk on the head revives it
+	lapsed               // the lease ended without progress; chunks on the head are stored, and their holder may fetch no more
 	released             // given back
 	done                 // its report is stored
 )
@@ -42,7 +42,7 @@ type Fence struct {
 	hold     hold
 	progress bool // a chunk that brought something was stored under Gen
 	stored   bool // a chunk was stored under Gen
-	again    bool // Peer claimed Gen more than once
+	again    bool // Peer claimed Gen more than once, or was evicted: it may not hear that its lease is over
 }
 
 // Step is what follows from a call to a Fence.
@@ -139,7 +139,9 @@ func (f *Fence) Check(p Peer, c Chunk) Status {
 }
 
 // Put stores a chunk on the durable head, and nowhere else. A chunk that brings something lengthens the lease by a full term. An empty one does not, or a
-// peer could hold a channel for ever with nothing.
+// peer could hold a channel for ever with nothing. No chunk lengthens a lease that has lapsed: since then the manager may have handed out another channel
+// of the host, whose holder would fetch beside this one. The manager is told of each that brings something then: its holder may never release, and another
+// peer may claim at any moment.
 func (f *Fence) Put(now time.Time, p Peer, c Chunk, t Terms) Step {
 	switch s := f.Check(p, c); s {
 	case Granted:
@@ -148,22 +150,17 @@ func (f *Fence) Put(now time.Time, p Peer, c Chunk, t Terms) Step {
 	default:
 		return f.reply(s, now)
 	}
-	revived := f.hold == lapsed
 	f.Seq, f.Head, f.stored = c.Seq, c.Hash, true
-	if c.Empty && !c.Final {
-		s := f.reply(Stored, now)
-		s.Persist = true
-		return s
-	}
-	f.hold, f.progress = running, true
-	f.until = nanos(now.Add(t.Term))
+	f.progress = f.progress || c.Final || !c.Empty
 	var e Event
 	switch {
 	case c.Final:
 		f.hold, f.until = done, nanos(now)
 		e = Event{Kind: Reported, Gen: f.Gen, Progress: true}
-	case revived:
-		e = Event{Kind: Revived, Gen: f.Gen, Progress: true}
+	case f.hold == running && !c.Empty:
+		f.until = nanos(now.Add(t.Term))
+	case f.hold == lapsed && !c.Empty:
+		e = Event{Kind: Brought, Gen: f.Gen, Progress: true, By: uint64(f.Peer)}
 	}
 	s := f.reply(Stored, now)
 	s.Persist, s.Event = true, e
@@ -209,16 +206,29 @@ func (f *Fence) Release(now time.Time, p Peer, gen channel.Gen) Step {
 	}
 	s := Step{Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}}
 	if f.hold == running || f.hold == lapsed {
-		s.Persist, s.Event = true, Event{Kind: Released, Gen: f.Gen, Progress: f.progress, By: uint64(f.Peer)}
-		f.hold = released
-		if !f.again {
+		if f.hold = released; !f.again {
 			f.until = nanos(now)
 		}
+		s.Persist, s.Event = true, Event{Kind: Released, Gen: f.Gen, Progress: f.progress, Until: f.knows(), By: uint64(f.Peer)}
 	}
 	return s
 }
 
-// Tick ends a lease that made no progress. The fence stays where it is: its holder may come back as long as no other
+// Evict is Release by the operator's word. The peer has not asked for it, and fetches on until it hears of it, which it may not do before its lease is over.
+func (f *Fence) Evict(now time.Time) Step {
+	f.again = true
+	return f.Release(now, f.Peer, f.Gen)
+}
+
+// knows is when a holder has stopped for certain that may not know yet that its lease is over; zero: it has.
+func (f *Fence) knows() time.Time {
+	if !f.kept() {
+		return time.Time{}
+	}
+	return moment(f.until)
+}
+
+// Tick ends a lease that made no progress. The fence stays where it is: its holder may bring what it has as long as no other
 // peer has claimed.
 func (f *Fence) Tick(now time.Time) Step {
 	if f.hold != running || nanos(now) < f.until {
@@ -271,10 +281,11 @@ func (f *Fence) fenced() Step {
 // Revoke ends, by the operator's word, whatever runs or is offered: nothing of a generation so far is stored any more. A holder that has not
 // heard of it may still send requests for two thirds of its lease, so no other claim is granted before that ends.
 func (f *Fence) Revoke() Step {
+	until := f.knows()
 	f.Gen = max(f.Gen, f.Offered) + 1
 	f.Offered, f.Peer = f.Gen, 0
 	f.hold, f.progress, f.stored, f.again = released, false, false, false
-	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: f.Gen}}
+	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: f.Gen, Until: until}}
 }
 
 // TakeBack ends a generation of which the manager does not know whether a peer took it, unless it was claimed. Otherwise the manager would wait for a
@@ -284,6 +295,7 @@ func (f *Fence) TakeBack(gen channel.Gen) Step {
 	if gen != f.Offered || gen <= f.Gen || f.hold == running {
 		return Step{}
 	}
+	until := f.knows()
 	f.Gen, f.Peer, f.hold, f.progress, f.stored, f.again = gen, 0, released, false, false, false
-	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: gen}}
+	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: gen, Until: until}}
 }

@@ -163,8 +163,8 @@ func (i *Issue) Apply(now time.Time, e Event, t Terms) Effect {
 		i.Phase, i.Live = Leased, e.Gen
 		return Persist
 	case Lapsed, Released:
-		if e.Kind == Released && e.Gen > i.Live && i.Phase != Idle {
-			return i.revoked(now, e.Gen, t)
+		if e.Kind == Released && e.Gen > i.Live {
+			return i.unheld(now, e, t)
 		}
 		if i.Phase != Leased || e.Gen != i.Live {
 			return 0
@@ -177,6 +177,8 @@ func (i *Issue) Apply(now time.Time, e Event, t Terms) Effect {
 		}
 		i.blame(e.By)
 		return i.ended(now, t)
+	case Brought:
+		return Persist // nothing follows but that what was brought is looked at
 	case Reported:
 		i.Done = e.Gen
 		switch {
@@ -196,19 +198,28 @@ func (i *Issue) Apply(now time.Time, e Event, t Terms) Effect {
 	return 0
 }
 
-// revoked follows the release of a generation that was never claimed: the operator had the archive call back all up to there, or the manager took it
-// back since it did not know whether a peer had it.
-func (i *Issue) revoked(now time.Time, gen channel.Gen, t Terms) Effect {
+// unheld follows the release of a generation that runs at nobody. It was never claimed: the operator had the archive call back all up to there, or the manager
+// took it back since it did not know whether a peer had it. Or its lease had lapsed: if its holder brought something all the same, that was no failure.
+func (i *Issue) unheld(now time.Time, e Event, t Terms) Effect {
+	if e.Progress && i.Phase != Marked {
+		i.Tries -= min(i.Tries, 1)
+	}
 	switch {
-	case i.Phase == Marked, i.Phase == Pausing:
-		return Persist // only the generation has changed
-	case gen < i.Gen && i.younger(now): // the youngest was issued since, and may be out
-		i.Phase, i.Live = Awaited, 0
+	case i.Phase == Idle && !e.Progress:
+		return 0
+	case i.Phase == Idle, i.Phase == Marked, i.Phase == Pausing:
+		return Persist // only the generation has changed, or the tries
+	case e.Gen < i.Gen && i.younger(now): // the youngest was issued since, and may be out
+		if i.Phase == Leased {
+			i.Phase, i.Live = Awaited, 0
+		}
 		return Persist
 	}
 	i.last = Released
 	i.rest(Pausing, nanos(now.Add(t.backoff(1))))
-	i.Tries -= min(i.Tries, 1)
+	if !e.Progress {
+		i.Tries -= min(i.Tries, 1)
+	}
 	return Persist | HandOut
 }
 
@@ -298,6 +309,25 @@ func (i *Issue) Unmark() Effect {
 	i.rest(Idle, 0)
 	i.Tries, i.failed = 0, 0
 	return Persist | HandOut
+}
+
+// Withdraw has a handing-out that waits for its pause not come: what may be with a peer is left alone.
+func (i *Issue) Withdraw() Effect {
+	if i.Phase != Pausing {
+		return 0
+	}
+	i.rest(Idle, 0)
+	return Persist
+}
+
+// Bound has a claim awaited for no longer than most, of a task that was issued by a clock that was ahead: it is refused till then. It reports whether that changes anything.
+func (i *Issue) Bound(now time.Time, most time.Duration) bool {
+	end := nanos(now.Add(most))
+	if i.Phase != Placing && i.Phase != Awaited || i.until <= end {
+		return false
+	}
+	i.until = end
+	return true
 }
 
 // Reason says why the channel is marked; empty: it is not.

@@ -12,7 +12,8 @@
 //   - The archive alone is right. Whatever the manager forgets, repeats or believes, a channel's fence moves only on a claim, and no
 //     claim is granted while an older generation's lease runs.
 //   - What a reply says is durable: a Fence or Issue that came with Persist must be stored before the reply, or the offer, leaves.
-//   - A lease is lengthened only by a chunk that became the head. A repeated message brings the rest of the term, never a new one.
+//   - A lease is lengthened only by a chunk that became the head. A repeated message brings the rest of the term, never a new one. A lease
+//     that has lapsed never runs again: the manager hands out other channels of the host from then on.
 //   - A holder counts from when it sent the renewal and stops at two thirds of what was left, so it has stopped before the archive
 //     lets another one in, however long the reply took and whatever slept in between.
 //   - Generations only grow. A task is handed out at most Terms.Handouts times; then the channel is marked, with a reason.
@@ -108,13 +109,14 @@ type Kind uint8
 const (
 	Queued   Kind = iota + 1 // a peer that has not claimed yet says that it still means to, until Until
 	Claimed                  // a generation was claimed: its lease runs, and every older one has ended
-	Revived                  // a lapsed generation stored a chunk after all: its lease runs again
+	Revived                  // a lapsed generation stored a chunk, and its lease ran again: only feeds of earlier versions have it
 	Lapsed                   // the lease ended without progress
 	Released                 // the holder gave it back; Progress tells whether it stored anything
 	Reported                 // the crawl ended with a report
+	Brought                  // a lapsed generation stored a chunk that brought something; its lease stays over. Earlier versions ignore it
 )
 
-var kindNames = [...]string{"none", "queued", "claimed", "revived", "lapsed", "released", "reported"}
+var kindNames = [...]string{"none", "queued", "claimed", "revived", "lapsed", "released", "reported", "brought"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -128,9 +130,9 @@ type Event struct {
 	Seq      uint64 // position in the feed, growing; what is not above the last applied one changes nothing. Zero: not checked
 	Kind     Kind
 	Gen      channel.Gen
-	Progress bool      // Released, Lapsed: chunks were stored under this generation
-	Until    time.Time // Queued: it may be claimed until then
-	By       uint64    `json:",omitempty"` // Lapsed, Released: a number of who held it, Fence.Peer unless the archive knows the account; zero: not known
+	Progress bool      // Released, Lapsed, Brought: chunks were stored under this generation
+	Until    time.Time // Queued: it may be claimed until then. Released: a holder that has not heard of it may send requests until then; zero: none may
+	By       uint64    `json:",omitempty"` // Lapsed, Released, Brought: a number of who held it, Fence.Peer unless the archive knows the account; zero: not known
 }
 
 // Status is how the archive answers.

@@ -189,6 +189,11 @@ func TestRandomInterleavings(t *testing.T) {
 					w.archived(w.fence.Revoke())
 				}
 			},
+			"operator bans the holder": func(t *rapid.T) {
+				if rapid.IntRange(0, 3).Draw(t, "ban") == 0 && w.fence.Running() {
+					w.archived(w.fence.Evict(w.now))
+				}
+			},
 			"archive restarts": func(t *rapid.T) { w.crashArchive() },
 			"manager crashes":  func(t *rapid.T) { w.crashManager() },
 			"backup":           func(t *rapid.T) { w.backUp() },
@@ -208,6 +213,64 @@ func TestRandomInterleavings(t *testing.T) {
 		if w.issue.Out() {
 			t.Fatalf("still %v (generation %d, live %d) after all leases ended", w.issue.Phase, w.issue.Gen, w.issue.Live)
 		}
+	})
+}
+
+// TestWhatIsBroughtIsTold has peers claim, sleep through their leases, wake and bring what they have, and give their tasks back or not, with no message lost: the manager hears
+// of all that was stored, so that somebody looks at it.
+func TestWhatIsBroughtIsTold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(Terms{Term: 30 * time.Minute, Slack: 5 * time.Second, Backoff: time.Minute, MaxBackoff: 10 * time.Minute})
+		who := func() *peer { return w.peer(rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "peer")) }
+		put := func(p *peer, final bool) {
+			c := p.chunk(final)
+			w.putted(p, c, w.now, w.put(p, c))
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"": func(t *rapid.T) { w.check(t) },
+			"time": func(*rapid.T) {
+				w.now = w.now.Add(20 * time.Minute)
+				w.archived(w.fence.Tick(w.now)) // which the archive does as soon as a lease ends
+			},
+			"tick": func(*rapid.T) { w.tick() },
+			"feed": func(*rapid.T) { w.deliver(0) },
+			"hand out": func(t *rapid.T) {
+				gen, err := w.next(10 * time.Minute)
+				if err != nil {
+					return
+				}
+				if rapid.Bool().Draw(t, "refused") {
+					w.refused(gen)
+					return
+				}
+				p := who()
+				w.save(w.issue.Placed(gen))
+				p.drop()
+				w.claimed(p, gen, w.now, w.claim(p, gen))
+			},
+			"chunk": func(*rapid.T) {
+				if p := who(); p.begun {
+					put(p, false)
+				}
+			},
+			"final": func(t *rapid.T) {
+				if p := who(); p.begun && rapid.Bool().Draw(t, "final") {
+					p.hold.Stop()
+					put(p, true)
+				}
+			},
+			"release": func(*rapid.T) {
+				if p := who(); p.begun {
+					w.archived(w.fence.Release(w.now, PeerOf(p.name), p.gen))
+					p.drop()
+				}
+			},
+			"manager crashes": func(*rapid.T) { w.crashManager() },
+		})
+		w.now = w.now.Add(time.Hour)
+		w.tick()
+		w.deliver(0)
+		w.allTold(t)
 	})
 }
 

@@ -81,6 +81,9 @@ func (w *world) do(t *testing.T, f []string) string {
 		s := w.fence.Revoke()
 		w.archived(s)
 		return fmt.Sprintf("archive: fence at gen %d", w.fence.Gen)
+	case "evict": // its peer was banned
+		w.archived(w.fence.Evict(w.now))
+		return fmt.Sprintf("archive: fence at gen %d, free from %v on", w.fence.Gen, w.freed[len(w.freed)-1].from.Sub(epoch))
 	case "take-back": // take-back GEN: by the manager
 		w.archived(w.fence.TakeBack(gen(1)))
 		return fmt.Sprintf("archive: fence at gen %d", w.fence.Gen)

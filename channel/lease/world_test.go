@@ -35,14 +35,23 @@ type world struct {
 	tries            int // handings-out since the last report, by a second count
 	gens             channel.Gen
 	marked           bool
-	fetched          time.Time // when a peer was last seen to have the right to fetch
-	boast            string    // of a reply that says that the host has rested for longer; empty: none did
+	fetched          time.Time            // when a peer was last seen to have the right to fetch
+	lapsed           map[channel.Gen]bool // of which the manager heard or will hear that their lease is over
+	freed            []freeing            // when the manager was told that a host is free
+	boast            string               // of a reply that says that the host has rested for longer; empty: none did
+	untold           map[channel.Gen]bool // of which chunks were stored of whose pages the manager has not heard since
 
 	peers    map[string]*peer
 	underWay []func() Reply // what peers have sent and the archive has not received
 }
 
 // peer is a runner with what it knows of the channel.
+// freeing says that of generations up to one no peer sends requests from then on.
+type freeing struct {
+	gen  channel.Gen
+	from time.Time
+}
+
 type peer struct {
 	name  string
 	life  int // replies to an earlier life, or to a crawl that was given up, go unheard
@@ -55,7 +64,7 @@ type peer struct {
 }
 
 func newWorld(t Terms) *world {
-	return &world{now: epoch, terms: t, latest: map[channel.Gen]time.Time{}, applied: map[channel.Gen]int{}, peers: map[string]*peer{}}
+	return &world{now: epoch, terms: t, latest: map[channel.Gen]time.Time{}, applied: map[channel.Gen]int{}, lapsed: map[channel.Gen]bool{}, untold: map[channel.Gen]bool{}, peers: map[string]*peer{}}
 }
 
 func (w *world) peer(name string) *peer {
@@ -119,6 +128,16 @@ func (w *world) archived(s Step) {
 	w.fenceDisk = w.fence
 	if s.Event.Kind != 0 {
 		s.Event.Seq = uint64(len(w.feed) + 1)
+		if s.Event.Kind == Lapsed {
+			w.lapsed[s.Event.Gen] = true
+		}
+		if s.Event.Kind == Released {
+			from := w.now
+			if s.Event.Until.After(from) {
+				from = s.Event.Until
+			}
+			w.freed = append(w.freed, freeing{s.Event.Gen, from})
+		}
 		w.feed = append(w.feed, s.Event)
 	}
 }
@@ -129,7 +148,7 @@ func (w *world) deliver(again int) string {
 	for w.cursor = max(0, w.cursor-again); w.cursor < len(w.feed); {
 		e := w.feed[w.cursor]
 		w.cursor++
-		revoked := e.Gen > w.issue.Live // it was not claimed
+		revoked, phase := e.Gen > w.issue.Live, w.issue.Phase // it was not claimed, or has lapsed
 		eff := w.issue.Apply(w.now, e, w.terms)
 		w.issueDisk, w.cursorDisk = w.issue, w.cursor // cursor and effects in one transaction
 		w.save(eff)
@@ -137,8 +156,11 @@ func (w *world) deliver(again int) string {
 			w.applied[e.Gen]++
 			w.tries = 0
 		}
-		if e.Kind == Released && (e.Progress || revoked) && eff&HandOut != 0 {
-			w.tries--
+		if e.Kind == Released && ((e.Progress || revoked) && eff&HandOut != 0 || e.Progress && revoked && phase != Marked && eff != 0) {
+			w.tries = max(w.tries-1, 0)
+		}
+		if e.Progress && eff != 0 { // the manager reads all that is stored of it
+			delete(w.untold, e.Gen)
 		}
 		out = append(out, fmt.Sprintf("%v %d%s", e.Kind, e.Gen, eff))
 	}
@@ -218,6 +240,9 @@ func (w *world) put(p *peer, c Chunk) Reply {
 	s := w.fence.Put(w.now, PeerOf(p.name), c, w.terms)
 	if s.Persist {
 		w.chain = append(w.chain, c)
+		if !c.Empty {
+			w.untold[c.Gen] = true
+		}
 	}
 	w.archived(s)
 	if s.Reply.Status == Stored {
@@ -295,6 +320,14 @@ func (w *world) check(t fail) {
 	}
 	for _, name := range holders {
 		f := &w.fence
+		if w.lapsed[w.peers[name].gen] {
+			t.Fatalf("%s may send requests by a lease that has lapsed: the manager may have another channel of the host crawled", name)
+		}
+		for _, r := range w.freed {
+			if w.peers[name].gen <= r.gen && !w.now.Before(r.from) {
+				t.Fatalf("%s may send requests by generation %d, and the manager was told that the host is free from %v on", name, w.peers[name].gen, r.from.Sub(epoch))
+			}
+		}
 		if f.hold == released && f.until > w.now.UnixNano() && (f.Peer == 0 || f.Peer == PeerOf(name) && f.again) {
 			continue // revoked, or released by its earlier life, and not heard of it: no other may claim
 		}
@@ -332,6 +365,14 @@ func (w *world) check(t fail) {
 	}
 	if n := len(w.chain); n > 1 && w.chain[n-1].Gen < w.chain[n-2].Gen {
 		t.Fatalf("generation went back")
+	}
+}
+
+// allTold asserts, once no lease runs and the feed is read, that the manager has heard of all that was brought.
+func (w *world) allTold(t fail) {
+	t.Helper()
+	for gen := range w.untold {
+		t.Fatalf("the manager never heard that generation %d brought something", gen)
 	}
 }
 

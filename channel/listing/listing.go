@@ -116,9 +116,14 @@ func (r *Record) Channel(now time.Time) (channel.Channel, error) {
 		return ch, err
 	}
 	if r.Host != "" {
-		scope = channel.Scope{Kind: kindOf(r.Dirs), Host: r.Host, Dirs: r.Dirs}
-	} else if len(r.Dirs) > 0 {
-		scope.Kind, scope.Dirs = kindOf(r.Dirs), r.Dirs
+		scope = channel.Scope{Host: r.Host}
+	}
+	if r.Host != "" || len(r.Dirs) > 0 {
+		dirs := slices.Clone(r.Dirs)
+		for i, d := range dirs {
+			dirs[i] = channel.Respell(d) // a list may be of a version before 0.2.0
+		}
+		setDirs(&scope, dirs)
 	}
 	ch.Scope, ch.Seeds = scope, []string{seed}
 	for _, raw := range r.Seeds {
@@ -136,14 +141,21 @@ func (r *Record) Channel(now time.Time) (channel.Channel, error) {
 	return ch, Check(&ch)
 }
 
-func kindOf(dirs []string) channel.Kind {
-	switch len(dirs) {
-	case 0:
-		return channel.WholeHost
-	case 1:
-		return channel.Directory
+// setDirs sets the directories of a scope, each once, and its kind.
+func setDirs(s *channel.Scope, dirs []string) {
+	s.Kind, s.Dirs = channel.Directories, nil
+	seen := make(map[string]bool, len(dirs))
+	for _, d := range dirs {
+		if !seen[d] {
+			seen[d], s.Dirs = true, append(s.Dirs, d)
+		}
 	}
-	return channel.Directories
+	switch len(s.Dirs) {
+	case 0:
+		s.Kind = channel.WholeHost
+	case 1:
+		s.Kind = channel.Directory
+	}
 }
 
 // settle copies the record's settings to a channel.
@@ -162,12 +174,12 @@ func (r *Record) settle(ch *channel.Channel) error {
 	return nil
 }
 
-// Apply changes a stored channel to match the record, except for its id and host.
+// Apply changes a stored channel to match the record, except for its id and host. One that was given up stays so unless the record has it active or paused.
 func (r *Record) Apply(ch *channel.Channel) error {
 	if r.Host != "" && r.Host != ch.Scope.Host {
 		return fmt.Errorf("%w: a channel stays on its host, %s; add another one for %s", ErrLine, ch.Scope.Host, r.Host)
 	}
-	ch.Scope.Dirs, ch.Scope.Kind = r.Dirs, kindOf(r.Dirs)
+	setDirs(&ch.Scope, r.Dirs)
 	var seeds []string
 	for _, raw := range append([]string{r.URL}, r.Seeds...) {
 		if raw == "" {
@@ -180,8 +192,12 @@ func (r *Record) Apply(ch *channel.Channel) error {
 		seeds = append(seeds, u)
 	}
 	ch.Seeds = seeds
+	state, reason := ch.State, ch.Reason
 	if err := r.settle(ch); err != nil {
 		return err
+	}
+	if state == channel.Marked && r.State == GivenUp {
+		ch.State, ch.Reason = state, reason
 	}
 	return Check(ch)
 }

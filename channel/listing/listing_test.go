@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -213,5 +214,66 @@ func TestWhyBadLine(t *testing.T) {
 	}
 	if got := read(t, "<urlset><url><loc>foo bar</loc></url></urlset>", Sitemap); len(got) != 1 { // what is wrong is the one address
 		t.Errorf("a sitemap with one bad address: %v", got)
+	}
+}
+
+// TestEditLeavesGivenUp changes the settings of a channel that was given up by its own record, as an operator's edit does: its state and reason stay. It is
+// active again if the record says so, and in a list, which is of new channels.
+func TestEditLeavesGivenUp(t *testing.T) {
+	scope, seed, err := channel.ScopeOf("https://a.example/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		was, says string
+		want      channel.State
+		reason    string
+	}{
+		{GivenUp, GivenUp, channel.Marked, "12 crawls failed"}, {GivenUp, Active, channel.Active, ""}, {GivenUp, Paused, channel.Paused, "12 crawls failed"},
+		{Paused, Paused, channel.Paused, "12 crawls failed"}, {Active, GivenUp, channel.Active, ""},
+	} {
+		ch := channel.Channel{Scope: scope, Seeds: []string{seed}, State: map[string]channel.State{GivenUp: channel.Marked, Paused: channel.Paused, Active: channel.Active}[c.was]}
+		if ch.State != channel.Active {
+			ch.Reason = "12 crawls failed"
+		}
+		r := Of(&ch)
+		r.Weight, r.State = 2, c.says
+		if err := r.Apply(&ch); err != nil || ch.Settings.Weight != 2 || ch.State != c.want || ch.Reason != c.reason {
+			t.Errorf("%s that is to be %s: %v, %q, weight %v, %v", c.was, c.says, ch.State, ch.Reason, ch.Settings.Weight, err)
+		}
+		if again, err := r.Channel(time.Now()); err != nil || c.says == GivenUp && again.State != channel.Active {
+			t.Errorf("a list's %s: %v, %v", c.says, again.State, err)
+		}
+	}
+}
+
+// TestADirectoryThatIsNamedTwice: a channel of one directory is one, however often a list or an edit names that.
+func TestADirectoryThatIsNamedTwice(t *testing.T) {
+	r := Record{URL: "https://a.example/", Dirs: []string{"/x/", "/x/"}}
+	ch, err := r.Channel(now)
+	if want := []string{"/x/"}; err != nil || ch.Scope.Kind != channel.Directory || !reflect.DeepEqual(ch.Scope.Dirs, want) {
+		t.Errorf("%+v, %v", ch.Scope, err)
+	}
+	r = Record{URL: "https://a.example/", Dirs: []string{"/y/", "/x/", "/y/"}}
+	if err = r.Apply(&ch); err != nil || ch.Scope.Kind != channel.Directories || !reflect.DeepEqual(ch.Scope.Dirs, r.Dirs[:2]) {
+		t.Errorf("edited %+v, %v", ch.Scope, err)
+	}
+	r.Dirs = nil
+	if err = r.Apply(&ch); err != nil || ch.Scope.Kind != channel.WholeHost || ch.Scope.Dirs != nil {
+		t.Errorf("of the whole host %+v, %v", ch.Scope, err)
+	}
+}
+
+// TestDirectoriesOfOlderLists: directories with "^", as versions before 0.2.0 exported them, become those of today, each once. An edit leaves what is stored.
+func TestDirectoriesOfOlderLists(t *testing.T) {
+	r := Record{Host: "https://h.example", Dirs: []string{"/a^b/", "/a%5Eb/", "/a^b/"}}
+	ch, err := r.Channel(time.Now())
+	if err != nil || ch.Scope.Kind != channel.Directory || !slices.Equal(ch.Scope.Dirs, []string{"/a%5Eb/"}) {
+		t.Errorf("%+v, %v", ch.Scope, err)
+	}
+	old := channel.Channel{State: channel.Active, Scope: channel.Scope{Kind: channel.Directories, Host: r.Host, Dirs: []string{"/a^b/", "/x/"}}, Seeds: []string{"https://h.example/x/"}}
+	edit := Of(&old)
+	if err := edit.Apply(&old); err != nil || !slices.Equal(old.Scope.Dirs, []string{"/a^b/", "/x/"}) {
+		t.Errorf("%+v, %v", old.Scope, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/simplifiedchinese"
 )
 
 // sniffed is how much of a document may name its encoding.
@@ -32,9 +33,12 @@ func UTF8(body []byte, contentType string) (text []byte, queries encoding.Encodi
 	return out, enc, name
 }
 
-// Decode decodes a text. In encodings of single octets those from 0x80 to 0x9F that stand for nothing else are control characters (Encoding
-// Standard, section 9); the library has U+FFFD there.
+// Decode decodes a text. GBK is decoded as gb18030, which has it all (Encoding Standard, section 10.1.1). In encodings of single octets those from
+// 0x80 to 0x9F that stand for nothing else are control characters (section 9); the library has U+FFFD there.
 func Decode(enc encoding.Encoding, body []byte) ([]byte, error) {
+	if enc == simplifiedchinese.GBK {
+		enc = simplifiedchinese.GB18030
+	}
 	single, ok := enc.(*charmap.Charmap)
 	if !ok {
 		return enc.NewDecoder().Bytes(body)

@@ -124,3 +124,16 @@ func TestCutDocumentStaysUTF8(t *testing.T) {
 		}
 	}
 }
+
+// TestGBKHasFourOctets: what says GBK is decoded as gb18030, which has characters of four octets. Queries are still written in GBK.
+func TestGBKHasFourOctets(t *testing.T) {
+	for _, label := range []string{"gbk", "gb2312", "gb_2312-80", "x-gbk", "gb18030"} {
+		text, queries, name := UTF8([]byte("<a href=/\x94\x39\xfc\x36>\xd6\xd0\x81\x30\x81\x30\x80"), "text/html; charset="+label)
+		if string(text) != "<a href=/\U0001f600>中\u0080€" {
+			t.Errorf("%s: %q", label, text)
+		}
+		if _, err := queries.NewEncoder().String("\U0001f600"); (err == nil) != (name == "gb18030") {
+			t.Errorf("%s: queries in %s: %v", label, name, err)
+		}
+	}
+}

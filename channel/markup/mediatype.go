@@ -93,7 +93,7 @@ func HeaderLabel(contentType string) (label string) {
 }
 
 // quoted is a parameter whose value is a string in quotes.
-var quoted = regexp.MustCompile(`([^;,="\s]+)\s*=\s*"[^"]*"`)
+var quoted = regexp.MustCompile(`(?s)([^;,="\s]+)\s*=\s*"(?:[^"\\]|\\.)*"`)
 
 // withoutQuoted empties the strings in quotes of a Content-Type, in which anything may stand, but the charset.
 func withoutQuoted(contentType string) string {
@@ -122,8 +122,11 @@ func labelIn(contentType string) string {
 			continue
 		}
 		value := strings.TrimLeft(rest[1:], " \t\n\f\r")
-		if value != "" && (value[0] == '"' || value[0] == '\'') {
-			label, _, _ := strings.Cut(value[1:], value[:1])
+		if value != "" && value[0] == '"' {
+			return unquoted(value[1:])
+		}
+		if value != "" && value[0] == '\'' { // which is no quote, but is met as one
+			label, _, _ := strings.Cut(value[1:], "'")
 			return label
 		}
 		if end := strings.IndexAny(value, "; ,\t\n\f\r\"'"); end >= 0 {
@@ -134,4 +137,16 @@ func labelIn(contentType string) string {
 		}
 		return value
 	}
+}
+
+// unquoted reads a string in quotes from behind the first one (Fetch, "collect an HTTP quoted string").
+func unquoted(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s) && s[i] != '"'; i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
 }

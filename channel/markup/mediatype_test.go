@@ -21,6 +21,19 @@ func TestTypesAsTheyAreMet(t *testing.T) {
 	}
 }
 
+// TestLabelsOfHeaders: a charset counts as Fetch reads parameters, with quotes that may have quotes in them.
+func TestLabelsOfHeaders(t *testing.T) {
+	for in, want := range map[string]string{
+		`text/html; x="a\"; charset=utf-8"; charset=koi8-r`: "koi8-r", `text/html;charset="\g\b\k"`: "gbk", `text/html; charset="koi8-r`: "koi8-r", `text/html; charset="koi8-r\`: `koi8-r\`,
+		`text/html; x="\\"; charset=koi8-r`: "koi8-r", `text/html; x="charset=utf-8"; charset="koi8-r"; y="a"`: "koi8-r", `text/html; charset="a\"b"`: `a"b`, `text/html; charset='koi8-r'`: "koi8-r",
+		`text/html; x="a\", text/plain; charset=utf-8"; charset=koi8-r`: "koi8-r", `text/html; charset=""`: "", `text/html`: "",
+	} {
+		if got := HeaderLabel(in); got != want {
+			t.Errorf("%s: %q, want %q", in, got, want)
+		}
+	}
+}
+
 // TestDeclaredLabels are those of XML declarations as they are met.
 func TestDeclaredLabels(t *testing.T) {
 	for in, want := range map[string]string{

@@ -18,6 +18,8 @@ import (
 type row struct {
 	n     int64 // line of an import, or place in a batch
 	scope []byte
+	other [][]byte // keys of what reaches the same, spelt otherwise; most have none
+	reach []byte   // scope in the spelling of today; nil: as scope
 	host  string
 	tls   bool
 	dir   string
@@ -50,7 +52,13 @@ func prepareNew(n int, ch *channel.Channel) (row, error) {
 
 // place sets what is found by the scope.
 func (r *row) place(s *channel.Scope) {
-	r.scope = scopeKey(s)
+	r.scope, r.other, r.reach = scopeKey(s), nil, nil
+	if all := s.Spellings(); len(all) > 1 {
+		for i := range all[1:] {
+			r.other = append(r.other, scopeKey(&all[1+i]))
+		}
+		r.reach = digest(s.Reach())
+	}
 	r.host, r.tls = splitOrigin(s.Host)
 	r.dir, r.many, r.dirs = "/", s.Kind == channel.Directories, nil
 	if len(s.Dirs) > 0 {
@@ -61,8 +69,13 @@ func (r *row) place(s *channel.Scope) {
 	}
 }
 
-func scopeKey(s *channel.Scope) []byte {
-	sum := sha256.Sum256([]byte(s.Key()))
+// keys are those under which a channel may be stored that reaches the same.
+func (r *row) keys() [][]byte { return append([][]byte{r.scope}, r.other...) }
+
+func scopeKey(s *channel.Scope) []byte { return digest(s.Key()) }
+
+func digest(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
 	return sum[:]
 }
 
@@ -109,7 +122,7 @@ func (db *DB) Add(ctx context.Context, e channel.Epoch, chs []channel.Channel) (
 			return err
 		}
 		for i := range rows {
-			if by, ok := taken[string(rows[i].scope)]; ok {
+			if by := taken.by(&rows[i]); by != 0 {
 				refused = append(refused, channel.Refusal{N: i, ID: by, Err: chs[i].Scope.Taken(by)})
 				continue
 			}
@@ -125,16 +138,29 @@ func (db *DB) Add(ctx context.Context, e channel.Epoch, chs []channel.Channel) (
 	return ids, refused, nil
 }
 
-func takenScopes(ctx context.Context, tx pgx.Tx, rows []row) (map[string]channel.ID, error) {
-	keys := make([][]byte, len(rows))
+// scopes are the channels that have some keys.
+type scopes map[string]channel.ID
+
+// by is the channel that reaches what a new one would; 0: none does.
+func (s scopes) by(r *row) channel.ID {
+	for _, key := range r.keys() {
+		if id := s[string(key)]; id != 0 {
+			return id
+		}
+	}
+	return 0
+}
+
+func takenScopes(ctx context.Context, tx pgx.Tx, rows []row) (scopes, error) {
+	keys := make([][]byte, 0, len(rows))
 	for i := range rows {
-		keys[i] = rows[i].scope
+		keys = append(keys, rows[i].keys()...)
 	}
 	found, err := tx.Query(ctx, `SELECT scope, id FROM channels WHERE scope = ANY($1)`, keys)
 	if err != nil {
 		return nil, err
 	}
-	taken := make(map[string]channel.ID)
+	taken := make(scopes)
 	var scope []byte
 	var id int64
 	_, err = pgx.ForEachRow(found, []any{&scope, &id}, func() error {
@@ -199,9 +225,14 @@ func orNull(b []byte) any {
 	return b
 }
 
-// wholeChannel selects what readChannel reads; conditions follow it.
-const wholeChannel = `SELECT c.id, c.body, h.state, h.gen, h.submitted, h.facts, coalesce(l.reason, ''), l.body, p.urls
+const (
+	channelColumns = `SELECT c.id, c.body, h.state, h.gen, h.submitted, h.facts, coalesce(l.reason, ''), l.body, p.urls`
+	channelTables  = `
 	FROM channels c JOIN hot h ON h.id = c.id LEFT JOIN learnt l ON l.id = c.id LEFT JOIN pending p ON p.id = c.id `
+
+	wholeChannel   = channelColumns + channelTables // what readChannel reads; conditions follow it
+	entireChannels = channelColumns + `, h.lease` + channelTables + `WHERE c.id = ANY($1) ORDER BY c.id`
+)
 
 func readChannel(r pgx.CollectableRow) (channel.Channel, error) { return scanChannel(r) }
 
@@ -253,6 +284,34 @@ func (db *DB) Channel(ctx context.Context, id channel.ID) (ch channel.Channel, e
 	return ch, err
 }
 
+// atOnce bounds what one question to the server asks for.
+const atOnce = 1000
+
+// Entire returns many channels, in the order of their ids. Those that are not there are left out.
+func (db *DB) Entire(ctx context.Context, ids []channel.ID) (all []channel.Entire, err error) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	for some := range slices.Chunk(ids, atOnce) {
+		err = db.read(ctx, func() error {
+			rows, err := db.pool.Query(ctx, entireChannels, wide(some))
+			if err != nil {
+				return err
+			}
+			part, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (e channel.Entire, err error) {
+				e.Channel, err = scanChannel(r, &e.Lease)
+				return e, err
+			})
+			if err == nil {
+				all = append(all, part...)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // Update changes a channel's scope, seeds, settings, state or reason, as an operator asks. It ignores changes to ID,
 // Added, Learnt and Inter.
 func (db *DB) Update(ctx context.Context, e channel.Epoch, id channel.ID, change func(*channel.Channel)) error {
@@ -281,13 +340,16 @@ func update(ctx context.Context, tx pgx.Tx, old, ch *channel.Channel) error {
 	r := row{}
 	r.place(&ch.Scope)
 	id := int64(ch.ID)
-	var by int64
-	err := tx.QueryRow(ctx, `SELECT id FROM channels WHERE scope = $1 AND id <> $2`, r.scope, id).Scan(&by)
-	if err == nil {
-		return ch.Scope.Taken(channel.ID(by))
-	} else if !errors.Is(err, pgx.ErrNoRows) {
-		return err
+	if old.Scope.Key() != ch.Scope.Key() { // else versions before 0.2.0 may have given what it reaches to another one, too, spelt otherwise
+		var by int64
+		err := tx.QueryRow(ctx, `SELECT id FROM channels WHERE scope = ANY($1) AND id <> $2 LIMIT 1`, r.keys(), id).Scan(&by)
+		if err == nil {
+			return ch.Scope.Taken(channel.ID(by))
+		} else if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
 	}
+	var err error
 	if r.body, err = encodeBody(ch); err != nil {
 		return err
 	}

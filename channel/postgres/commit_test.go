@@ -218,6 +218,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no database":     {Default("postgres://shoal@/none" + dir), ErrUnreachable, "createdb"},
 		"no user":         {Default("postgres://nobody@/postgres" + dir), ErrRefused, "pg_hba.conf"},
 		"no right":        {Default("postgres://guest@/postgres" + dir), ErrRights, "GRANT CREATE"},
+		"no schema":       {Config{URL: strings.Replace(s.URL(), "shoal@", "guest@", 1), Schema: "owned"}, ErrRights, "GRANT USAGE, CREATE ON SCHEMA owned"},
 		"newer":           {Config{URL: s.URL(), Schema: "newer"}, ErrNewer, "schema newer of"},
 		"another network": {Config{URL: s.URL(), Schema: "owned", Network: [32]byte{2}}, ErrOtherNetwork, "0200000000000000"},
 	} {

@@ -17,6 +17,9 @@ func (db *DB) Dump(ctx context.Context, f func(channel.Item) error) error {
 		return ErrClosed
 	}
 	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if err := takeTime(ctx, tx); err != nil {
+			return err
+		}
 		for _, part := range []struct {
 			sql  string
 			item func(pgx.CollectableRow) (channel.Item, error)
@@ -36,6 +39,12 @@ func (db *DB) Dump(ctx context.Context, f func(channel.Item) error) error {
 		return nil
 	})
 	return db.Explain(err)
+}
+
+// takeTime is for a transaction that waits for more than the server: for the disk to which its rows go, or from which they come.
+func takeTime(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `SET LOCAL `+idleMost+` = 0`)
+	return err
 }
 
 func eachItem(ctx context.Context, tx pgx.Tx, sql string, item func(pgx.CollectableRow) (channel.Item, error), f func(channel.Item) error) error {
@@ -135,6 +144,9 @@ func (db *DB) Load(ctx context.Context, items iter.Seq2[channel.Item, error]) er
 			return fmt.Errorf("%w: the connection was lost, and nothing was written: try again", ErrUnreachable)
 		}
 		begun = true
+		if err := takeTime(ctx, tx); err != nil {
+			return err
+		}
 		if err := db.mustBeEmpty(ctx, tx); err != nil {
 			return err
 		}
@@ -173,7 +185,7 @@ func (db *DB) mustBeEmpty(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if filled {
-		return fmt.Errorf("%w: %s: choose another database or schema", channel.ErrNotEmpty, db.where())
+		return fmt.Errorf("%w: %s: choose another database, or remove those channels with DROP SCHEMA %s CASCADE", channel.ErrNotEmpty, db.where(), db.cfg.Schema)
 	}
 	return nil
 }
@@ -228,6 +240,9 @@ func loadItems(ctx context.Context, tx pgx.Tx, items []channel.Item) error {
 			b.Queue(`SELECT setval('channel_ids', $1, false)`, int64(max(it.Next, 1)))
 		}
 	}
+	if err := eachOnce(ctx, tx, rows, items); err != nil {
+		return err
+	}
 	if err := insert(ctx, tx, rows); err != nil {
 		return err
 	}
@@ -235,6 +250,25 @@ func loadItems(ctx context.Context, tx pgx.Tx, items []channel.Item) error {
 		return err
 	}
 	return tx.SendBatch(ctx, &b).Close()
+}
+
+// eachOnce refuses channels whose scope another one has. Older versions could store such in a folder: one of a directory, and one that named it twice.
+func eachOnce(ctx context.Context, tx pgx.Tx, rows []row, items []channel.Item) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	taken, err := takenScopes(ctx, tx, rows)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		r := &rows[i]
+		if by, twice := taken[string(r.scope)]; twice {
+			return fmt.Errorf("%w, and channel %d too: remove one of them, and try again", items[r.n].Channel.Scope.Taken(by), r.hot.ID)
+		}
+		taken[string(r.scope)] = r.hot.ID
+	}
+	return nil
 }
 
 // queueStored writes what a channel has beside the rows of a new one.

@@ -23,10 +23,16 @@ const (
 	codeShutdown    = "57P01"
 	codeNoDatabase  = "3D000"
 	codeNoRight     = "42501"
+	codeNoSchema    = "3F000" // also where there is one that the user may not look into
 	codeReadOnly    = "25006"
 	codeFull        = "53100"
 	codeConnections = "53300"
+	codeAbandoned   = "25P03"
+	codeProtocol    = "08P01" // also whatever pgBouncer has to say
+	codePrepared    = "42P05" // a statement was prepared already: by another program, in the same session
+	codeUnprepared  = "26000"
 	classAuth       = "28"
+	classData       = "22"
 	classConnection = "08"
 	classOperator   = "57P" // shut down, crashed, starting
 )
@@ -36,7 +42,7 @@ func (s *Server) Explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	for _, known := range []error{ErrUnreachable, ErrRefused, ErrRights, ErrNewer, ErrOtherNetwork, ErrClosed, ErrDamaged} {
+	for _, known := range []error{ErrUnreachable, ErrRefused, ErrRights, ErrNewer, ErrOtherNetwork, ErrClosed, ErrDamaged, ErrPooler, ErrEncoding} {
 		if errors.Is(err, known) {
 			return err
 		}
@@ -45,7 +51,7 @@ func (s *Server) Explain(err error) error {
 	var pg *pgconn.PgError
 	switch where := s.where(); {
 	case errors.As(err, &pg):
-		return explainServer(where, pg, err)
+		return s.explainServer(where, pg, err)
 	case noTLS(err) && !s.plainToo() && strings.Contains(err.Error(), "server refused TLS connection"):
 		return fmt.Errorf("%w: %s does not speak TLS: switch ssl on there, or say sslmode=disable in the URL on a network of your own (%s)", ErrUnreachable, where, unsecret(err))
 	case noTLS(err) && !s.plainToo():
@@ -72,20 +78,31 @@ func noTLS(err error) bool {
 	return errors.As(err, &cert) || errors.As(err, &unknown) || strings.Contains(err.Error(), " tls: ") || strings.Contains(err.Error(), "server refused TLS")
 }
 
-func explainServer(where string, pg *pgconn.PgError, err error) error {
+func (s *Server) explainServer(where string, pg *pgconn.PgError, err error) error {
 	switch {
 	case strings.HasPrefix(pg.Code, classAuth):
 		return fmt.Errorf("%w: %s: correct user and password in the URL, or allow the user in pg_hba.conf (%s)", ErrRefused, where, pg.Message)
 	case pg.Code == codeNoDatabase:
 		return fmt.Errorf("%w: %s: the server has no such database: create it with createdb, or correct the URL (%s)", ErrUnreachable, where, pg.Message)
-	case pg.Code == codeNoRight:
-		return fmt.Errorf("%w: %s: an administrator grants it: GRANT CREATE ON DATABASE ... TO this user, or the schema's ownership (%s)", ErrRights, where, pg.Message)
+	case pg.Code == codeNoRight, pg.Code == codeNoSchema:
+		return fmt.Errorf("%w: %s: an administrator grants it: GRANT CREATE ON DATABASE ... TO this user; where the schema %s is there already, its ownership, or while it is empty GRANT USAGE, CREATE ON SCHEMA %s TO this user (%s)",
+			ErrRights, where, s.cfg.Schema, s.cfg.Schema, pg.Message)
 	case pg.Code == codeReadOnly:
 		return fmt.Errorf("%w: %s is a standby that takes no writes: name the primary, or all servers with target_session_attrs=read-write (%s)", ErrUnreachable, where, pg.Message)
 	case pg.Code == codeFull:
 		return fmt.Errorf("%w: %s: the server's disk is full: make room there; nothing is lost, and writing goes on by itself then (%s)", ErrUnreachable, where, pg.Message)
 	case pg.Code == codeConnections:
 		return fmt.Errorf("%w: %s has no connection left: raise max_connections, or lower pool_max_conns in the URL (%s)", ErrUnreachable, where, pg.Message)
+	case pg.Code == codeAbandoned:
+		return fmt.Errorf("%w: %s ended a transaction in whose middle this program had stopped, or was cut off; nothing of it was written (%s)", ErrUnreachable, where, pg.Message)
+	case pg.Code == codeCanceled:
+		return fmt.Errorf("%s has canceled what took too long, by a limit of time in the URL or an administrator's order: %w", where, err)
+	case pg.Code == codePrepared, pg.Code == codeUnprepared:
+		return fmt.Errorf("%w (%s)", s.byTransaction(), pg.Message)
+	case pg.Code == codeProtocol && strings.Contains(pg.Message, "startup parameter"):
+		return fmt.Errorf("%w: %s: a pooler stands there that takes no such parameter: remove it from the URL, or name it in ignore_startup_parameters of pgBouncer (%s)", ErrPooler, where, pg.Message)
+	case pg.Code == codeProtocol:
+		return fmt.Errorf("%w: %s refuses the connection; a pooler in front of a server speaks so, whose log says more (%s)", ErrUnreachable, where, pg.Message)
 	case strings.HasPrefix(pg.Code, classOperator), strings.HasPrefix(pg.Code, classConnection):
 		return fmt.Errorf("%w: %s is starting or stopping (%s)", ErrUnreachable, where, pg.Message)
 	}

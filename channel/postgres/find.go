@@ -114,6 +114,9 @@ func (db *DB) Matching(ctx context.Context, text string, from, n int) (ids []cha
 	return noneNil(ids), total, err
 }
 
+// deepest orders directories of one path, the most specific first. Those in the former spelling are shorter.
+const deepest = `length(replace(dir, '%5E', '^')) DESC, length(dir) DESC`
+
 // Lookup returns the most specific channel that holds a canonical URL by host and directory. It ignores filters.
 func (db *DB) Lookup(ctx context.Context, canonicalURL string) (channel.ID, error) {
 	host, tls, dirs := placesOf(canonicalURL)
@@ -122,7 +125,7 @@ func (db *DB) Lookup(ctx context.Context, canonicalURL string) (channel.ID, erro
 		return db.pool.QueryRow(ctx, `SELECT id FROM (
 			SELECT id, dir, many FROM channels WHERE host = $1 AND tls = $2 AND dir = ANY($3) AND NOT many
 			UNION ALL SELECT id, dir, true FROM set_dirs WHERE host = $1 AND tls = $2 AND dir = ANY($3)) found
-			ORDER BY length(dir) DESC, many, id LIMIT 1`, host, tls, dirs).Scan(&id)
+			ORDER BY `+deepest+`, many, id LIMIT 1`, host, tls, dirs).Scan(&id)
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, fmt.Errorf("%w: none holds %s", channel.ErrUnknown, canonicalURL)
@@ -130,13 +133,10 @@ func (db *DB) Lookup(ctx context.Context, canonicalURL string) (channel.ID, erro
 	return channel.ID(id), err
 }
 
-// heldAtOnce bounds the URLs of one question to the server.
-const heldAtOnce = 1000
-
 // Holders is Lookup of many URLs at once; 0: no channel holds it.
 func (db *DB) Holders(ctx context.Context, canonicalURLs []string) ([]channel.ID, error) {
 	ids := make([]channel.ID, 0, len(canonicalURLs))
-	for urls := range slices.Chunk(canonicalURLs, heldAtOnce) {
+	for urls := range slices.Chunk(canonicalURLs, atOnce) {
 		part, err := db.holders(ctx, urls)
 		if err != nil {
 			return nil, err
@@ -169,7 +169,7 @@ func (db *DB) holders(ctx context.Context, urls []string) ([]channel.ID, error) 
 				JOIN channels c ON c.host = q.host AND c.tls = q.tls AND c.dir = q.dir AND NOT c.many
 			UNION ALL SELECT q.n, s.id, q.dir, true FROM unnest($1::int[], $2::text[], $3::bool[], $4::text[]) AS q(n, host, tls, dir)
 				JOIN set_dirs s ON s.host = q.host AND s.tls = q.tls AND s.dir = q.dir) found
-			ORDER BY n, length(dir) DESC, many, id`, of, hosts, tls, dirs)
+			ORDER BY n, `+deepest+`, many, id`, of, hosts, tls, dirs)
 		if err != nil {
 			return err
 		}
@@ -188,12 +188,16 @@ func (db *DB) holders(ctx context.Context, urls []string) ([]channel.ID, error) 
 func placesOf(canonicalURL string) (host string, tls bool, dirs []string) {
 	origin := channel.Origin(canonicalURL)
 	host, tls = splitOrigin(origin)
-	path, _, _ := strings.Cut(canonicalURL[len(origin):], "?")
+	path, _, _ := strings.Cut(channel.Respell(canonicalURL[len(origin):]), "?")
 	if !strings.HasSuffix(path, "/") {
 		path += "/" // "/a" belongs to the directory "/a/"
 	}
 	for dir := path; ; dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1] {
-		if dirs = append(dirs, dir); dir == "/" {
+		dirs = append(dirs, dir)
+		if former := channel.FormerSpelling(dir); former != dir {
+			dirs = append(dirs, former)
+		}
+		if dir == "/" {
 			return host, tls, dirs
 		}
 	}

@@ -35,7 +35,7 @@ func TestFoundByTwo(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	list, err := b.Candidates(t.Context(), 10)
+	list, err := b.Candidates(t.Context(), 10, nil)
 	if err != nil || len(list) != 2 || list[0].Host != "https://new.test" || list[0].Links != 2 || len(list[0].Seeds) != 2 || list[0].From != 1 {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -19,6 +20,44 @@ func (db *DB) Host(ctx context.Context, name string) (h channel.Host, err error)
 		return err
 	})
 	return h, err
+}
+
+// Hosts is Host of many at once, in their order.
+func (db *DB) Hosts(ctx context.Context, names []string) ([]channel.Host, error) {
+	all := make([]channel.Host, len(names))
+	of := make(map[string]int, len(names)) // the first place of each in all
+	var ask []string
+	for i, name := range names {
+		all[i].Name = name
+		if _, twice := of[name]; !twice {
+			of[name] = i
+			ask = append(ask, name)
+		}
+	}
+	for some := range slices.Chunk(ask, atOnce) {
+		err := db.read(ctx, func() error {
+			rows, err := db.pool.Query(ctx, `SELECT name, next_visit, crawl_delay, blocked, place FROM hosts WHERE name = ANY($1)`, some)
+			if err != nil {
+				return err
+			}
+			var name, blocked string
+			var place []byte
+			var next, delay int64
+			_, err = pgx.ForEachRow(rows, []any{&name, &next, &delay, &blocked, &place}, func() error {
+				h := &all[of[name]]
+				h.NextVisit, h.CrawlDelay, h.Blocked = timeOf(next), time.Duration(delay)*time.Microsecond, blocked
+				return setRecord(h, place)
+			})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i, name := range names {
+		all[i] = all[of[name]]
+	}
+	return all, nil
 }
 
 func loadHost(ctx context.Context, q querier, name string) (channel.Host, error) {
@@ -104,16 +143,27 @@ func putHosts(ctx context.Context, tx pgx.Tx, hosts []channel.Host) error {
 // ScanHosts reads everything but Record of all stored hosts, ordered by name, then scheme. Politeness needs these
 // fields. If the connection is lost, it goes on behind the last host that f has seen.
 func (db *DB) ScanHosts(ctx context.Context, f func(channel.Host) error) error {
-	var stopped error
 	type key struct {
 		host string
 		tls  bool
 	}
 	var after key
-	err := db.read(ctx, func() error {
-		rows, err := db.pool.Query(ctx, `SELECT name, next_visit, crawl_delay, blocked FROM (
+	return db.eachHost(ctx, func() (pgx.Rows, error) {
+		return db.pool.Query(ctx, `SELECT name, next_visit, crawl_delay, blocked FROM (
 			SELECT *, substr(name, strpos(name, '://') + 3) COLLATE "C" AS host, name LIKE 'https://%' AS tls FROM hosts) h
 			WHERE (host, tls) > ($1, $2) OR $1 = '' ORDER BY host, tls`, after.host, after.tls)
+	}, func(h channel.Host) error {
+		err := f(h)
+		after.host, after.tls = splitOrigin(h.Name)
+		return err
+	})
+}
+
+// eachHost calls f for the hosts that a query finds, and begins anew if the connection is lost. What f returns ends it.
+func (db *DB) eachHost(ctx context.Context, query func() (pgx.Rows, error), f func(channel.Host) error) error {
+	var stopped error
+	err := db.read(ctx, func() error {
+		rows, err := query()
 		if err != nil {
 			return err
 		}
@@ -128,7 +178,6 @@ func (db *DB) ScanHosts(ctx context.Context, f func(channel.Host) error) error {
 			if stopped = f(h); stopped != nil {
 				return nil
 			}
-			after.host, after.tls = splitOrigin(h.Name)
 		}
 		return rows.Err()
 	})
@@ -136,6 +185,14 @@ func (db *DB) ScanHosts(ctx context.Context, f func(channel.Host) error) error {
 		return stopped
 	}
 	return err
+}
+
+// ScanHeld is ScanHosts of the hosts that are blocked, or may not be visited up to a time, in no order. They are few among many hosts, so that the server reads
+// all and sorts none. If the connection is lost, f may see a host again.
+func (db *DB) ScanHeld(ctx context.Context, at time.Time, f func(channel.Host) error) error {
+	return db.eachHost(ctx, func() (pgx.Rows, error) {
+		return db.pool.Query(ctx, `SELECT name, next_visit, crawl_delay, blocked FROM hosts WHERE blocked <> '' OR next_visit > $1`, micros(at))
+	}, f)
 }
 
 // putFound counts links to hosts that no channel covers.
@@ -231,13 +288,54 @@ func queueCandidate(b *pgx.Batch, c *channel.Candidate) {
 		c.Host, int32(c.Links), micros(c.First), micros(c.Last), int64(c.From), c.Seeds)
 }
 
-// Candidates returns the n hosts without a channel that crawls found most often, in that order.
-func (db *DB) Candidates(ctx context.Context, n int) (list []channel.Candidate, err error) {
+// Candidates returns the n hosts without a channel that crawls found most often, in that order, of those that want takes; nil: of all.
+func (db *DB) Candidates(ctx context.Context, n int, want func(host string) bool) (list []channel.Candidate, err error) {
 	err = db.read(ctx, func() error {
-		list, err = readCandidates(ctx, db.pool, `ORDER BY links DESC, host LIMIT $1`, n)
+		if want == nil {
+			list, err = readCandidates(ctx, db.pool, `ORDER BY links DESC, host LIMIT $1`, n)
+			return err
+		}
+		hosts, err := db.wantedCandidates(ctx, n, want)
+		if err != nil {
+			return err
+		}
+		list, err = readCandidates(ctx, db.pool, `WHERE host = ANY($1) ORDER BY links DESC, host`, hosts)
 		return err
 	})
-	return list, err
+	return noneNil(list), err
+}
+
+// wantedCandidates are the names alone. The server does not know which are wanted, so that all names are read.
+func (db *DB) wantedCandidates(ctx context.Context, n int, want func(host string) bool) ([]string, error) {
+	rows, err := db.pool.Query(ctx, `SELECT host, links FROM candidates`)
+	if err != nil {
+		return nil, err
+	}
+	type linked struct {
+		host  string
+		links int32
+	}
+	var top []linked
+	cut := func() {
+		slices.SortFunc(top, func(a, b linked) int { return cmp.Or(cmp.Compare(b.links, a.links), cmp.Compare(a.host, b.host)) })
+		top = top[:min(len(top), n)]
+	}
+	var l linked
+	_, err = pgx.ForEachRow(rows, []any{&l.host, &l.links}, func() error {
+		if !want(l.host) {
+			return nil
+		}
+		if top = append(top, l); len(top) > 2*n+1000 {
+			cut()
+		}
+		return nil
+	})
+	cut()
+	hosts := make([]string, len(top))
+	for i := range top {
+		hosts[i] = top[i].host
+	}
+	return hosts, err
 }
 
 // CountCandidates returns the number of hosts without a channel.

@@ -33,14 +33,14 @@ func (db *DB) Import(ctx context.Context, e channel.Epoch, lines iter.Seq[channe
 			_ = conn.Conn().Close(context.WithoutCancel(ctx))
 		}
 	}()
-	n, err := copyLines(ctx, conn, lines)
+	copied, err := copyLines(ctx, conn, lines)
 	if err != nil {
 		return channel.Imported{}, errors.Join(ctx.Err(), db.Explain(err))
 	}
 	var out channel.Imported
 	err = db.writeOn(ctx, conn, &e, func(ctx context.Context, tx pgx.Tx) error {
 		out = channel.Imported{}
-		return moveLines(ctx, tx, n, &out)
+		return moveLines(ctx, tx, copied, &out)
 	})
 	if err != nil {
 		return channel.Imported{}, db.Explain(err)
@@ -48,18 +48,20 @@ func (db *DB) Import(ctx context.Context, e channel.Epoch, lines iter.Seq[channe
 	return out, nil
 }
 
-var lineColumns = []string{"k", "n", "scope", "digest", "host", "tls", "dir", "many", "dirs", "body", "host_key", "state", "weight", "grp", "links", "facts", "why"}
+var lineColumns = []string{"k", "n", "scope", "reach", "other", "digest", "host", "tls", "dir", "many", "dirs", "body", "host_key", "state", "weight", "grp", "links", "facts", "why"}
 
-// copyLines copies the lines and counts them. k numbers them from 1 on, without gaps; digest is the beginning of scope.
-func copyLines(ctx context.Context, conn *pgxpool.Conn, lines iter.Seq[channel.Line]) (int, error) {
-	_, err := conn.Exec(ctx, `DROP TABLE IF EXISTS import_lines; CREATE TEMPORARY TABLE import_lines (k bigint, n bigint, scope bytea, digest bigint, host text COLLATE "C", tls boolean, dir text COLLATE "C",
+// copied counts lines, and those of them whose directories have another spelling.
+type copied struct{ lines, spelt int }
+
+// copyLines copies the lines and counts them. k numbers them from 1 on, without gaps; digest is the beginning of reach, or of scope where that is the same.
+func copyLines(ctx context.Context, conn *pgxpool.Conn, lines iter.Seq[channel.Line]) (n copied, err error) {
+	_, err = conn.Exec(ctx, `DROP TABLE IF EXISTS import_lines; CREATE TEMPORARY TABLE import_lines (k bigint, n bigint, scope bytea, reach bytea, other bytea[], digest bigint, host text COLLATE "C", tls boolean, dir text COLLATE "C",
 		many boolean, dirs text[], body bytea, host_key bigint, state smallint, weight real, grp smallint, links integer, facts bytea, why text)`, pgx.QueryExecModeSimpleProtocol)
 	if err != nil {
-		return 0, err
+		return n, err
 	}
 	next, stop := iter.Pull(lines)
 	defer stop()
-	k := 0
 	var bad error // of a line; the server's answer to it says less
 	_, err = conn.CopyFrom(ctx, pgx.Identifier{"import_lines"}, lineColumns, pgx.CopyFromFunc(func() ([]any, error) {
 		l, more := next()
@@ -74,30 +76,35 @@ func copyLines(ctx context.Context, conn *pgxpool.Conn, lines iter.Seq[channel.L
 			bad = fmt.Errorf("line %d: %w", l.N, err)
 			return nil, bad
 		}
-		k++
+		n.lines++
+		reach := r.scope
+		if r.reach != nil {
+			reach = r.reach
+			n.spelt++
+		}
 		h := &r.hot
-		return []any{int64(k), r.n, r.scope, int64(binary.BigEndian.Uint64(r.scope)), r.host, r.tls, r.dir, r.many, r.dirs, r.body,
+		return []any{int64(n.lines), r.n, r.scope, orNull(r.reach), r.other, int64(binary.BigEndian.Uint64(reach)), r.host, r.tls, r.dir, r.many, r.dirs, r.body,
 			int64(h.Host), int16(h.State), h.Weight, int16(h.Group), int32(h.Links), orNull(h.Facts), r.why}, ctx.Err()
 	}))
 	if bad != nil {
-		return k, bad
+		return n, bad
 	}
-	return k, err
+	return n, err
 }
 
 // sortMemory is how much the server may use to sort or to join the lines. A million need about 100 MB; with less it uses its disk.
 const sortMemory = "128MB"
 
 // moveLines moves the lines of new scopes to the channels. There are as many as it is told.
-func moveLines(ctx context.Context, tx pgx.Tx, lines int, out *channel.Imported) error {
+func moveLines(ctx context.Context, tx pgx.Tx, n copied, out *channel.Imported) error {
 	if _, err := tx.Exec(ctx, `SET LOCAL work_mem = '`+sortMemory+`'`); err != nil {
 		return err
 	}
 	var err error
-	if out.Duplicates, err = findDuplicates(ctx, tx, lines); err != nil {
+	if out.Duplicates, err = findDuplicates(ctx, tx, n); err != nil {
 		return err
 	}
-	if out.Added = lines - out.Duplicates; out.Added > 0 {
+	if out.Added = n.lines - out.Duplicates; out.Added > 0 {
 		if err := insertLines(ctx, tx, out); err != nil {
 			return err
 		}
@@ -105,8 +112,8 @@ func moveLines(ctx context.Context, tx pgx.Tx, lines int, out *channel.Imported)
 	if out.Duplicates == 0 {
 		return nil
 	}
-	rows, err := tx.Query(ctx, `SELECT l.n, c.id, l.tls, l.host, l.dir, l.dirs FROM import_duplicates d JOIN import_lines l USING (k) JOIN channels c ON c.scope = l.scope
-		ORDER BY k LIMIT $1`, channel.MaxRefusals)
+	rows, err := tx.Query(ctx, `SELECT l.n, c.id, l.tls, l.host, l.dir, l.dirs FROM (SELECT k FROM import_duplicates ORDER BY k LIMIT $1) d JOIN import_lines l USING (k)
+		CROSS JOIN LATERAL (SELECT id FROM channels WHERE scope = l.scope OR scope = ANY(l.other) ORDER BY scope <> l.scope, id LIMIT 1) c ORDER BY k`, channel.MaxRefusals)
 	if err != nil {
 		return err
 	}
@@ -115,14 +122,17 @@ func moveLines(ctx context.Context, tx pgx.Tx, lines int, out *channel.Imported)
 }
 
 // findDuplicates counts the lines whose scope a channel or an earlier line has. If there are any, they are in the table import_duplicates.
-func findDuplicates(ctx context.Context, tx pgx.Tx, lines int) (n int, err error) {
-	var none bool // most imports have none; to compare digests costs a fraction of what it costs to sort the scopes
-	err = tx.QueryRow(ctx, `SELECT (SELECT count(DISTINCT digest) FROM import_lines) = $1 AND NOT EXISTS (SELECT FROM import_lines l JOIN channels c ON c.scope = l.scope)`, lines).Scan(&none)
-	if err != nil || none {
-		return 0, err
+func findDuplicates(ctx context.Context, tx pgx.Tx, of copied) (n int, err error) {
+	if of.spelt == 0 { // a channel that is spelt otherwise is none of theirs
+		var none bool // most imports have none; to compare digests costs a fraction of what it costs to sort the scopes
+		err = tx.QueryRow(ctx, `SELECT (SELECT count(DISTINCT digest) FROM import_lines) = $1 AND NOT EXISTS (SELECT FROM import_lines l JOIN channels c ON c.scope = l.scope)`, of.lines).Scan(&none)
+		if err != nil || none {
+			return 0, err
+		}
 	}
-	tag, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE import_duplicates ON COMMIT DROP AS SELECT k FROM (SELECT k, scope, row_number() OVER (PARTITION BY scope ORDER BY k) AS nth FROM import_lines) l
-		WHERE nth > 1 OR EXISTS (SELECT FROM channels c WHERE c.scope = l.scope)`)
+	tag, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE import_duplicates ON COMMIT DROP AS
+		SELECT k FROM (SELECT k, scope, other, row_number() OVER (PARTITION BY coalesce(reach, scope) ORDER BY k) AS nth FROM import_lines) l
+		WHERE nth > 1 OR EXISTS (SELECT FROM channels c WHERE c.scope = l.scope) OR other IS NOT NULL AND EXISTS (SELECT FROM channels c WHERE c.scope = ANY(l.other))`)
 	return int(tag.RowsAffected()), err
 }
 

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"shoal/channel"
@@ -36,5 +38,25 @@ func TestImportBetween(t *testing.T) {
 		if want := host(i); err != nil || ch.Scope.Host != want.Scope.Host || ch.Reason != fmt.Sprint("reason ", i) {
 			t.Errorf("line %d: %+v, %v", i+1, ch, err)
 		}
+	}
+}
+
+// TestLoadNamesChannelsOfOneScope: a folder of an older version may have a channel of a directory, and one that names it twice. Who moves it is told which.
+func TestLoadNamesChannelsOfOneScope(t *testing.T) {
+	db := open(t, pglab.Shared(t), "db")
+	of := func(id channel.ID, kind channel.Kind, dirs ...string) channel.Item {
+		return channel.Item{Channel: &channel.Stored{Channel: channel.Channel{ID: id, State: channel.Active, Seeds: []string{"https://a.test/x/"},
+			Scope: channel.Scope{Kind: kind, Host: "https://a.test", Dirs: dirs}}}}
+	}
+	err := db.Load(t.Context(), func(yield func(channel.Item, error) bool) {
+		if yield(of(5, channel.Directory, "/x/"), nil) {
+			yield(of(7, channel.Directories, "/x/", "/x/"), nil)
+		}
+	})
+	if !errors.Is(err, channel.ErrDuplicate) || !strings.Contains(err.Error(), "is channel 5, and channel 7 too") {
+		t.Error(err)
+	}
+	if err := db.MustBeEmpty(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

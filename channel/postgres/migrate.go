@@ -108,7 +108,7 @@ func (s *Server) Belongs(network []byte) error {
 	case len(network) != 32:
 		return fmt.Errorf("%w: the network in %s has %d bytes", ErrDamaged, s.where(), len(network))
 	case [32]byte(network) != s.cfg.Network:
-		return fmt.Errorf("%w: %s is of network %s, this manager's is %s: choose another database or schema, or restore the key that belongs to it",
+		return fmt.Errorf("%w: %s is of network %s, this manager's is %s: choose another database, or restore the key that belongs to it",
 			ErrOtherNetwork, s.Where(), hex.EncodeToString(network[:8]), hex.EncodeToString(s.cfg.Network[:8]))
 	}
 	return nil

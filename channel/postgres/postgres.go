@@ -40,6 +40,8 @@ var (
 	ErrDamaged      = errors.New("postgres: channel database is damaged")
 	ErrClosed       = errors.New("postgres: closed")
 	ErrTooLarge     = errors.New("postgres: too much for one write")
+	ErrPooler       = errors.New("postgres: the pooler in front of the server cannot be used as it is")
+	ErrEncoding     = errors.New("postgres: the database cannot keep every text")
 )
 
 // Config of a database.
@@ -55,7 +57,7 @@ type Config struct {
 	// Default one minute.
 	Patience time.Duration
 	// Abandon is after how long the server ends a transaction of this program of which nothing more comes, so that nobody waits for a program that
-	// was stopped in the middle of one. Zero: it does not.
+	// was stopped or cut off in the middle of one. Default 4 s, which is less than a tenancy lasts. Zero: it does not.
 	Abandon time.Duration
 	// Log receives what the operator should know, such as a lost connection. Nil: nothing is logged.
 	Log *slog.Logger
@@ -65,7 +67,7 @@ type Config struct {
 
 // Default returns the configuration for a server.
 func Default(url string) Config {
-	return Config{URL: url, Schema: "shoal", Patience: time.Minute}
+	return Config{URL: url, Schema: "shoal", Patience: time.Minute, Abandon: 4 * time.Second}
 }
 
 // Validate reports the first bad field.

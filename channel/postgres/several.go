@@ -318,10 +318,10 @@ func (s *Several) TakeParts(ctx context.Context, parts []uint8) (out channel.Tak
 	return out, err
 }
 
-func wide(parts []uint8) []int64 {
-	out := make([]int64, len(parts))
-	for i, p := range parts {
-		out[i] = int64(p)
+func wide[T uint8 | channel.ID](all []T) []int64 {
+	out := make([]int64, len(all))
+	for i, n := range all {
+		out[i] = int64(n)
 	}
 	return out
 }

@@ -227,6 +227,32 @@ func TestGive(t *testing.T) {
 	}
 }
 
+// TestScanHeld reads the hosts that a manager must know of which takes partitions over, and no others.
+func TestScanHeld(t *testing.T) {
+	m := oneOf(t, pglab.Shared(t), "one", time.Minute)
+	now := time.Now().Truncate(time.Microsecond)
+	for name, h := range map[string]channel.Host{
+		"http://was.example": {NextVisit: now}, "http://never.example": {CrawlDelay: time.Minute},
+		"http://soon.example": {NextVisit: now.Add(time.Second), CrawlDelay: time.Minute}, "http://blocked.example": {Blocked: "it asked"},
+	} {
+		if err := m.UpdateHost(t.Context(), m.id, name, func(is *channel.Host) { is.NextVisit, is.CrawlDelay, is.Blocked = h.NextVisit, h.CrawlDelay, h.Blocked }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := map[string]channel.Host{}
+	if err := m.ScanHeld(t.Context(), now, func(h channel.Host) error { held[h.Name] = h; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	soon, blocked := held["http://soon.example"], held["http://blocked.example"]
+	if len(held) != 2 || !soon.NextVisit.Equal(now.Add(time.Second)) || soon.CrawlDelay != time.Minute || blocked.Blocked != "it asked" {
+		t.Errorf("held: %v", held)
+	}
+	enough := errors.New("enough")
+	if err := m.ScanHeld(t.Context(), now, func(channel.Host) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("a scan that is ended: %v", err)
+	}
+}
+
 // TestAloneAmongSeveral refuses a program that wants the database for itself while a manager shares it, and is shut out by one that begins to.
 func TestAloneAmongSeveral(t *testing.T) {
 	server := pglab.Shared(t)

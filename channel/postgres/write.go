@@ -206,7 +206,7 @@ func (db *DB) lastOf(ctx context.Context, l *lane) (n int64, err error) {
 
 // Passes reports whether the same write may succeed later.
 func Passes(err error) bool {
-	if err == nil || errors.Is(err, ErrUnknown) || errors.Is(err, ErrUnreachable) {
+	if err == nil || errors.Is(err, ErrUnknown) || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrPooler) {
 		return false
 	}
 	if errors.Is(err, ErrAgain) || lost(err) {
@@ -217,7 +217,7 @@ func Passes(err error) bool {
 		return false
 	}
 	switch pg.Code {
-	case codeSerialize, codeDeadlock, codeUnique, codeReadOnly, codeFull, codeConnections:
+	case codeSerialize, codeDeadlock, codeUnique, codeReadOnly, codeFull, codeConnections, codeAbandoned:
 		return true // a unique key is only hit in a race: every write looks first
 	}
 	return false

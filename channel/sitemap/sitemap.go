@@ -130,8 +130,9 @@ func (d *Document) lines(yield func(Entry) bool) {
 func (d *Document) locations(yield func(Entry) bool, torn *bool) {
 	s := scanner{text: d.text, at: d.from}
 	var root, group prefix
-	var next Entry // that waits for its lastmod
-	lastmod := ""  // that waits for its loc
+	var ours [][]byte // prefixes of the vocabulary's elements
+	var next Entry    // that waits for its lastmod
+	lastmod := ""     // that waits for its loc
 	index := d.Kind == Index
 	var foreign []byte // an element of another vocabulary that has no prefix; its content is passed over
 	flush := func() bool {
@@ -159,6 +160,7 @@ func (d *Document) locations(yield func(Entry) bool, torn *bool) {
 		default:
 			continue
 		}
+		ours = s.bindings(ours, sitemapBinding)
 		root.first(&s)
 		switch {
 		case is(s.local, "url"), is(s.local, "sitemap"):
@@ -168,7 +170,7 @@ func (d *Document) locations(yield func(Entry) bool, torn *bool) {
 				return
 			}
 		case len(foreign) > 0:
-		case s.empty || !root.has(&s) && !group.has(&s): // another vocabulary's: <image:loc>
+		case s.empty || !root.has(&s) && !group.has(&s) && !slices.ContainsFunc(ours, s.hasPrefix): // another vocabulary's: <image:loc>
 		case s.namesOther():
 			foreign = s.local
 		case is(s.local, "loc"):
@@ -239,7 +241,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 			flush()
 			return
 		}
-		atoms = s.bindings(atoms)
+		atoms = s.bindings(atoms, atomBinding)
 		if (kind == opened || kind == closed) && (is(s.local, "item") || is(s.local, "entry")) {
 			if kind == opened {
 				group.set(&s)
@@ -293,10 +295,10 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 	}
 }
 
-// bindings adds the prefixes that a tag binds to Atom's namespace.
-func (s *scanner) bindings(known [][]byte) [][]byte {
+// bindings adds the prefixes that a tag binds to a vocabulary's namespace.
+func (s *scanner) bindings(known [][]byte, to *regexp.Regexp) [][]byte {
 	if bytes.Contains(s.attributes, []byte("xmlns:")) {
-		for _, m := range atomBinding.FindAllSubmatch(s.attributes, maxBindings) {
+		for _, m := range to.FindAllSubmatch(s.attributes, maxBindings) {
 			if len(known) <= maxBindings && !slices.ContainsFunc(known, func(p []byte) bool { return bytes.EqualFold(p, m[1]) }) {
 				known = append(known, m[1])
 			}
@@ -305,9 +307,17 @@ func (s *scanner) bindings(known [][]byte) [][]byte {
 	return known
 }
 
-var atomBinding = regexp.MustCompile(`\sxmlns:([^\s="']+)\s*=\s*["']\s*https?://www\.w3\.org/2005/Atom/?\s*["']`)
+var (
+	atomBinding    = binding(`www\.w3\.org/2005/Atom`)
+	sitemapBinding = binding(`www\.(?:sitemaps\.org/schemas/sitemap/0\.9|google\.com/schemas/sitemap/0\.84)`)
+)
 
-const maxBindings = 4 // prefixes of Atom's in a feed
+// binding matches what binds a prefix to a namespace.
+func binding(namespace string) *regexp.Regexp {
+	return regexp.MustCompile(`\sxmlns:([^\s="']+)\s*=\s*["']\s*https?://` + namespace + `/?\s*["']`)
+}
+
+const maxBindings = 4 // prefixes of a vocabulary's in a document
 
 func (s *scanner) hasPrefix(name []byte) bool { return bytes.EqualFold(name, s.prefix) }
 

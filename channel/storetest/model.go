@@ -24,7 +24,7 @@ type model struct {
 
 func (m *model) taken(s *channel.Scope) channel.ID {
 	for id, c := range m.chs {
-		if c.Scope.Key() == s.Key() {
+		if c.Scope.Reach() == s.Reach() {
 			return id
 		}
 	}
@@ -36,6 +36,7 @@ func (m *model) ids() []channel.ID { return slices.Sorted(maps.Keys(m.chs)) }
 var modelScopes = []channel.Channel{
 	whole("https://a.test"), whole("http://a.test"), dirs("https://a.test", "/x/"), dirs("https://a.test", "/x/", "/y/"),
 	dirs("https://a.test", "/y/", "/x/"), dirs("https://a.test", "/x/", "/z/"), whole("https://b.test"), dirs("https://b.test", "/x/y/"),
+	dirs("https://b.test", "/x/^/"), dirs("https://b.test", "/x/%5E/"),
 }
 
 // testModel applies random operations to the database and to the model, and compares everything that can be read.

@@ -25,6 +25,7 @@ type Store interface {
 	Remove(ctx context.Context, e channel.Epoch, id channel.ID) error
 	Issue(ctx context.Context, e channel.Epoch, issues []channel.Issue) ([]channel.Refusal, error)
 	Channel(ctx context.Context, id channel.ID) (channel.Channel, error)
+	Entire(ctx context.Context, ids []channel.ID) ([]channel.Entire, error)
 	List(ctx context.Context, after channel.ID, n int) ([]channel.Channel, error)
 	Search(ctx context.Context, prefix, after string, n int) ([]channel.Channel, string, error)
 	Matching(ctx context.Context, text string, from, n int) ([]channel.ID, int, error)
@@ -33,9 +34,10 @@ type Store interface {
 	Lease(ctx context.Context, id channel.ID) ([]byte, error)
 	Scan(ctx context.Context, first, last channel.ID, f func(channel.Hot) error) error
 	Host(ctx context.Context, name string) (channel.Host, error)
+	Hosts(ctx context.Context, names []string) ([]channel.Host, error)
 	UpdateHost(ctx context.Context, e channel.Epoch, name string, change func(*channel.Host)) error
 	ScanHosts(ctx context.Context, f func(channel.Host) error) error
-	Candidates(ctx context.Context, n int) ([]channel.Candidate, error)
+	Candidates(ctx context.Context, n int, want func(host string) bool) ([]channel.Candidate, error)
 	CountCandidates(ctx context.Context) (int, error)
 	DropCandidates(ctx context.Context, e channel.Epoch, hosts []string) error
 	Apply(ctx context.Context, e channel.Epoch, stretches ...channel.Advance) error
@@ -60,15 +62,18 @@ type Database interface {
 // database, opened again.
 type Open func(t testing.TB, name string) Database
 
-// Run runs the suite.
-func Run(t *testing.T, open Open) {
+// Run runs the suite, or only some of its tests.
+func Run(t *testing.T, open Open, only ...string) {
 	for name, test := range map[string]func(*testing.T, Open){
 		"Add": testAdd, "AddRefuses": testAddRefuses, "AddMost": testAddMost, "Update": testUpdate, "Remove": testRemove, "List": testList, "Search": testSearch, "Matching": testMatching,
-		"Lookup": testLookup, "Scan": testScan, "Issue": testIssue, "IssueTogether": testIssueTogether, "Apply": testApply,
-		"ApplyOnce": testApplyOnce, "ApplyMany": testApplyMany, "Inter": testInter, "Hosts": testHosts, "Candidates": testCandidates,
+		"Lookup": testLookup, "Scan": testScan, "Entire": testEntire, "Issue": testIssue, "IssueTogether": testIssueTogether, "Apply": testApply,
+		"ApplyOnce": testApplyOnce, "ApplyMany": testApplyMany, "Inter": testInter, "Hosts": testHosts, "ManyHosts": testManyHosts, "Candidates": testCandidates,
 		"Epoch": testEpoch, "State": testState, "Import": testImport, "ImportRefuses": testImportRefuses, "ImportBeside": testImportBeside,
-		"Dump": testDump, "Model": testModel,
+		"Dump": testDump, "Model": testModel, "Spellings": testSpellings, "SpellingsLookup": testSpellingsLookup, "SpellingsOfOld": testSpellingsOfOld,
 	} {
+		if len(only) > 0 && !slices.Contains(only, name) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) { test(t, open) })
 	}
 }
@@ -230,6 +235,36 @@ func testAddRefuses(t *testing.T, open Open) {
 		t.Fatal("a channel was stored that cannot be read again")
 	}
 	f.same("what is there", f.count(), 4)
+	f.twiceNamed()
+}
+
+// twiceNamed checks that a directory, and a set that names it twice, are one reach.
+func (f *fixture) twiceNamed() {
+	f.Helper()
+	once, twice := dirs("https://e.test", "/x/"), dirs("https://e.test", "/x/", "/x/")
+	for _, two := range [][]channel.Channel{{once, twice}, {twice, once}} {
+		id := f.add(two[0])[0]
+		_, refused, err := f.Add(f.ctx, f.e, two[1:])
+		f.must(err)
+		if len(refused) != 1 || refused[0].ID != id {
+			f.Fatalf("%q beside %q: refused %+v", two[1].Scope.Dirs, two[0].Scope.Dirs, refused)
+		}
+		other := f.add(dirs("https://e.test", "/y/"))[0]
+		f.want(f.Update(f.ctx, f.e, other, func(c *channel.Channel) { c.Scope = two[1].Scope }), channel.ErrDuplicate)
+		f.must(f.Update(f.ctx, f.e, id, func(c *channel.Channel) { c.Scope = two[1].Scope }))
+		f.must(f.Update(f.ctx, f.e, id, func(c *channel.Channel) { c.Settings.Pages = 3 }))
+		f.same("holder", f.holder("https://e.test/x/1"), id)
+		f.must(f.Remove(f.ctx, f.e, id))
+		f.must(f.Remove(f.ctx, f.e, other))
+		f.same("holder of what was removed", f.holder("https://e.test/x/1"), channel.ID(0))
+	}
+}
+
+func (f *fixture) holder(url string) channel.ID {
+	f.Helper()
+	ids, err := f.Holders(f.ctx, []string{url})
+	f.must(err)
+	return ids[0]
 }
 
 // testAddMost checks that a batch over the limit is refused as a whole.
@@ -410,13 +445,14 @@ func testMatching(t *testing.T, open Open) {
 
 func testLookup(t *testing.T, open Open) {
 	f := begin(t, open)
-	ids := f.add(dirs("https://a.test", "/x/"), dirs("https://a.test", "/x/y/", "/z/"), whole("https://b.test"), dirs("https://b.test", "/x/"))
+	ids := f.add(dirs("https://a.test", "/x/"), dirs("https://a.test", "/x/y/", "/z/"), whole("https://b.test"), dirs("https://b.test", "/x/"), dirs("https://a.test", "/u^v/"))
 	var urls []string
 	var holders []channel.ID
 	for url, want := range map[string]channel.ID{
 		"https://a.test/x/": ids[0], "https://a.test/x": ids[0], "https://a.test/x/1": ids[0], "https://a.test/x/y": ids[1],
 		"https://a.test/x/y/1?z": ids[1], "https://a.test/z/": ids[1], "https://a.test/xy": 0, "https://a.test/": 0, "http://a.test/x/": 0,
 		"https://b.test/": ids[2], "https://b.test/?/x/": ids[2], "https://b.test/x/1": ids[3], "https://bb.test/": 0,
+		"https://a.test/u%5Ev/1?^": ids[4], "https://a.test/u^v/": ids[4], "https://a.test/?u^v/": 0, // as versions before 0.2.0 wrote it
 	} {
 		got, err := f.Lookup(f.ctx, url)
 		if got != want || (err != nil) != (want == 0) || err != nil && !errors.Is(err, channel.ErrUnknown) {
@@ -430,12 +466,57 @@ func testLookup(t *testing.T, open Open) {
 	for len(urls) < 3000 { // more than one question to a server
 		urls, holders = append(urls, fmt.Sprintf("https://b.test/x/%d/", len(urls)), fmt.Sprintf("https://none.test/%d/", len(urls))), append(holders, ids[3], 0)
 	}
+	var many []channel.Channel
+	for i := range 100 { // a host with many channels
+		many = append(many, dirs("https://c.test", fmt.Sprintf("/%d/", i)))
+	}
+	for i, id := range f.add(many...) {
+		urls, holders = append(urls, fmt.Sprintf("https://c.test/%d/deep/er?q", i), fmt.Sprintf("https://c.test/%d-/", i)), append(holders, id, 0)
+	}
 	got, err := f.Holders(f.ctx, urls)
 	f.must(err)
 	f.same("holders of many URLs", got, holders)
 	got, err = f.Holders(f.ctx, nil)
 	f.must(err)
 	f.same("holders of none", len(got), 0)
+}
+
+// testEntire reads channels at once, in the order of their ids: those that are there, each once.
+func testEntire(t *testing.T, open Open) {
+	f := begin(t, open)
+	var ids []channel.ID
+	for i := range 5 { // more than one question to a server
+		var some []channel.Channel
+		for j := range 500 {
+			some = append(some, dirs(fmt.Sprintf("https://h%d.test", i), fmt.Sprintf("/%d/", j)))
+		}
+		ids = append(ids, f.add(some...)...)
+	}
+	_, err := f.Issue(f.ctx, f.e, []channel.Issue{issue(ids[7], 4, []byte{1, 2}, now), issue(ids[2000], 1, []byte{3}, now)})
+	f.must(err)
+	f.must(f.Apply(f.ctx, f.e, channel.Advance{At: now, Edits: []channel.Edit{
+		{ID: ids[7], Learnt: &channel.Learnt{Visits: 3, LastError: "x"}, Facts: []byte{9}, Inter: []string{"https://h0.test/7/z"}},
+		{ID: ids[8], State: channel.Paused, Reason: "for now"},
+	}}))
+	f.must(f.Remove(f.ctx, f.e, ids[1]))
+	ask := slices.Clone(ids)
+	slices.Reverse(ask)
+	ask = append(ask, ids[7], 1<<40)
+	got, err := f.Entire(f.ctx, ask)
+	f.must(err)
+	there := slices.Delete(slices.Sorted(slices.Values(ids)), 1, 2)
+	f.same("how many", len(got), len(there))
+	for i, id := range there {
+		f.same(fmt.Sprint("channel ", i), got[i].Channel, f.get(id))
+		lease, err := f.Lease(f.ctx, id)
+		f.must(err)
+		f.same(fmt.Sprint("lease ", i), got[i].Lease, lease)
+	}
+	f.same("lease", got[6].Lease, []byte{1, 2})
+	f.same("visits", got[6].Learnt.Visits, 3)
+	got, err = f.Entire(f.ctx, nil)
+	f.must(err)
+	f.same("channels of no ids", len(got), 0)
 }
 
 func testScan(t *testing.T, open Open) {

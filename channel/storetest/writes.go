@@ -268,6 +268,42 @@ func testHosts(t *testing.T, open Open) {
 	f.same("record", got.Record, coords.HostRecord{})
 }
 
+// testManyHosts reads hosts at once, in the order in which they are named, known or not, and some twice.
+func testManyHosts(t *testing.T, open Open) {
+	f := begin(t, open)
+	var hosts []channel.Host
+	var names []string
+	for i := range 2500 { // more than one question to a server
+		h := channel.Host{Name: fmt.Sprintf("https://h%d.test", i)}
+		switch i % 3 {
+		case 0:
+			h.CrawlDelay, h.Blocked = time.Duration(i)*time.Second, fmt.Sprint("takedown ", i)
+		case 1:
+			h.Record = coords.HostRecord{Samples: []coords.Sample{{Vantage: "peer", RTT: time.Duration(i), When: 7}}}
+		case 2:
+			h.NextVisit = now.Add(time.Duration(i) * time.Hour)
+		}
+		hosts, names = append(hosts, h), append(names, h.Name)
+	}
+	for some := range slices.Chunk(hosts, 500) {
+		f.must(f.Apply(f.ctx, f.e, channel.Advance{Hosts: some}))
+	}
+	slices.Reverse(names)
+	names = append(names, "https://none.test", names[0], "http://h1.test", "https://none.test")
+	got, err := f.Hosts(f.ctx, names)
+	f.must(err)
+	f.same("how many", len(got), len(names))
+	for i, name := range names {
+		want, err := f.Host(f.ctx, name)
+		f.must(err)
+		f.same(fmt.Sprint("host ", i), got[i], want)
+	}
+	f.same("the first as stored", got[len(hosts)-1], hosts[0])
+	got, err = f.Hosts(f.ctx, nil)
+	f.must(err)
+	f.same("hosts of no names", len(got), 0)
+}
+
 func testCandidates(t *testing.T, open Open) {
 	f := begin(t, open)
 	var found []channel.Found
@@ -279,19 +315,26 @@ func testCandidates(t *testing.T, open Open) {
 	f.must(f.Apply(f.ctx, f.e, channel.Advance{Feed: "f", To: "1", At: now, Found: found}))
 	f.must(f.Apply(f.ctx, f.e, channel.Advance{Feed: "f", From: "1", To: "2", At: now.Add(time.Hour), Found: []channel.Found{{URL: "https://h2.test/0", From: 9}}}))
 	f.reopen(open)
-	all, err := f.Candidates(f.ctx, 100)
+	all, err := f.Candidates(f.ctx, 100, nil)
 	f.must(err)
 	f.same("order", []string{all[0].Host, all[1].Host, all[2].Host, all[3].Host}, []string{"https://h1.test", "https://h0.test", "https://h3.test", "https://h2.test"})
 	f.same("links", []int{all[0].Links, all[1].Links, all[3].Links}, []int{20, 3, 2})
 	f.same("URLs kept", len(all[0].Seeds), channel.MaxCandidateSeeds)
 	f.same("candidate", all[3], channel.Candidate{Host: "https://h2.test", Links: 2, Seeds: []string{"https://h2.test/0"}, From: 3, First: now, Last: now.Add(time.Hour)})
-	top, err := f.Candidates(f.ctx, 2)
+	top, err := f.Candidates(f.ctx, 2, nil)
 	f.must(err)
 	f.same("top", top, all[:2])
+	asked := 0
+	few, err := f.Candidates(f.ctx, 2, func(host string) bool { asked++; return host != "https://h1.test" })
+	f.must(err)
+	f.same("top of those that are wanted", []any{asked, few}, []any{4, all[1:3]})
+	none, err := f.Candidates(f.ctx, 2, func(string) bool { return false })
+	f.must(err)
+	f.same("of none that is wanted", len(none), 0)
 	f.must(f.DropCandidates(f.ctx, f.e, []string{"https://h1.test", "https://none.test"}))
 	n, err := f.CountCandidates(f.ctx)
 	f.must(err)
-	rest, err := f.Candidates(f.ctx, 100)
+	rest, err := f.Candidates(f.ctx, 100, nil)
 	f.must(err)
 	f.same("after dropping", []any{n, rest}, []any{3, all[1:]})
 }

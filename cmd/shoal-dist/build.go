@@ -55,6 +55,9 @@ func parseVersion(text string) (version, error) {
 		return version{}, fmt.Errorf("%q is no version; want what git describe --tags --always --dirty prints, such as v1.2.3", text)
 	}
 	v := version{stamp: text, base: m[1]}
+	if v.base != "" && !strings.HasPrefix(text, "v") { // as releases are signed: peers compare the two
+		v.stamp = "v" + text
+	}
 	var more []string
 	if m[2] != "" {
 		more = append(more, m[2], m[3])

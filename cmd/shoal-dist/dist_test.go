@@ -19,7 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	"github.com/jedisct1/go-minisign"
 	"pgregory.net/rapid"
@@ -314,9 +316,12 @@ func TestNoTool(t *testing.T) {
 
 // TestImage: an independent reader of the format finds the image whole; it holds the program, trusted roots and time zones, and runs as no user of the host.
 func TestImage(t *testing.T) {
-	d := packed(t, "v1.2.3", target{"linux", "amd64"}, target{"linux", "arm"})
+	d := packed(t, "v1.2.3-4-gabcdef0", target{"linux", "amd64"}, target{"linux", "arm"})
+	for _, product := range []string{"shoal", "shoal-peer"} {
+		loadsInOlderDocker(t, d, product)
+	}
 	dir := t.TempDir()
-	f, err := os.Open(d.path("shoal-peer-1.2.3-oci.tar"))
+	f, err := os.Open(d.path("shoal-peer-1.2.3+4.gabcdef0-oci.tar"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,6 +405,34 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// loadsInOlderDocker: Docker's older image store, which reads no OCI layout, finds each system's image whole by manifest.json, under a name of its own.
+func loadsInOlderDocker(t *testing.T, d *dist, product string) {
+	t.Helper()
+	open := func() (io.ReadCloser, error) { return os.Open(d.path(product + "-1.2.3+4.gabcdef0-oci.tar")) }
+	list, err := tarball.LoadManifest(open)
+	if err != nil || len(list) != 2 {
+		t.Errorf("%s: manifest.json has %d images, want 2: %v", product, len(list), err)
+		return
+	}
+	for _, arch := range []string{"amd64", "arm"} {
+		tag, err := name.NewTag("shoal.invalid/" + product + ":1.2.3-4.gabcdef0-" + arch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := tarball.Image(open, &tag)
+		if err != nil {
+			t.Errorf("%s: %v", tag, err)
+			continue
+		}
+		if err := validate.Image(img); err != nil { // each layer unpacks to what the configuration says
+			t.Errorf("%s: %v", tag, err)
+		}
+		if config, err := img.ConfigFile(); err != nil || config.OS != "linux" || config.Architecture != arch || config.Config.Entrypoint[0] != "/usr/bin/"+product {
+			t.Errorf("%s: %v %+v", tag, err, config)
+		}
+	}
+}
+
 // TestParts: the list names the modules that are in the program, and no others.
 func TestParts(t *testing.T) {
 	d := packed(t, "v1.2.3", here)
@@ -473,6 +506,9 @@ func TestVersions(t *testing.T) {
 		v, err := parseVersion(text)
 		if (err == nil) != (want != "") || err == nil && v.String() != want {
 			t.Errorf("%q: %s, %v; want %s", text, v, err, want)
+		}
+		if stamp := "v" + strings.TrimPrefix(text, "v"); err == nil && v.base != "0.0.0" && v.stamp != stamp {
+			t.Errorf("%q: the program says that it is %s, and %s is signed", text, v.stamp, stamp)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -26,10 +27,13 @@ import (
 // imageUser is the account of the image's program: no account of the host's.
 const imageUser = 65532
 
-// image makes NAME-VERSION-oci.tar: one image for all Linux systems of the set, in the layout of the OCI, which docker load and podman load read.
+// image makes NAME-VERSION-oci.tar: one image for all Linux systems of the set, in the layout of the OCI, which podman load and the newer image store of Docker read.
+// Beside it lies the list that Docker's older store wants: that store knows no images of several systems, so each has a name of its own there.
 func (d *dist) image(p *product, wanted []target) error {
 	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	any := false
+	tag := strings.ReplaceAll(d.version.String(), "+", "-")
+	name := "shoal.invalid/" + p.name + ":" + tag
+	var older []dockerImage
 	for _, t := range wanted {
 		if t.os != "linux" {
 			continue
@@ -43,20 +47,59 @@ func (d *dist) image(p *product, wanted []target) error {
 			platform.Variant = "v7"
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: platform}})
-		any = true
+		of, err := listed(img, name+"-"+t.arch)
+		if err != nil {
+			return err
+		}
+		older = append(older, of)
 	}
-	if !any {
+	if len(older) == 0 {
 		return nil
 	}
 	// Docker and podman take the name of what they load from the outer index.
 	outer := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: index,
-		Descriptor: v1.Descriptor{Annotations: map[string]string{"org.opencontainers.image.ref.name": strings.ReplaceAll(d.version.String(), "+", "-"),
-			"io.containerd.image.name": "shoal.invalid/" + p.name + ":" + strings.ReplaceAll(d.version.String(), "+", "-")}}})
+		Descriptor: v1.Descriptor{Annotations: map[string]string{"org.opencontainers.image.ref.name": tag, "io.containerd.image.name": name}}})
 	dir := filepath.Join(d.work, "oci", p.name)
 	if _, err := layout.Write(dir, outer); err != nil {
 		return err
 	}
+	list, err := json.Marshal(older)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "manifest.json"), list, 0o644); err != nil {
+		return err
+	}
 	return d.tarFolder(dir, fmt.Sprintf("%s-%s-oci.tar", p.name, d.version))
+}
+
+// dockerImage is an entry of manifest.json, as docker save writes it: files of the archive that an image is made of.
+type dockerImage struct {
+	Config   string
+	RepoTags []string
+	Layers   []string
+}
+
+// listed is the entry of an image of the layout.
+func listed(img v1.Image, name string) (dockerImage, error) {
+	blob := func(of v1.Hash) string { return path.Join("blobs", of.Algorithm, of.Hex) }
+	config, err := img.ConfigName()
+	if err != nil {
+		return dockerImage{}, err
+	}
+	layers, err := img.Layers()
+	if err != nil {
+		return dockerImage{}, err
+	}
+	out := dockerImage{Config: blob(config), RepoTags: []string{name}}
+	for _, l := range layers {
+		digest, err := l.Digest()
+		if err != nil {
+			return dockerImage{}, err
+		}
+		out.Layers = append(out.Layers, blob(digest))
+	}
+	return out, nil
 }
 
 // imageOf is the image for one system: the program, the roots that it trusts, time zones for its schedules, and a folder for its data.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -78,6 +79,7 @@ func (p *program) do(order string, args map[string]string) error {
 		}
 		list = []*network{n}
 	}
+	var until time.Time // end of a pause
 	switch order {
 	case "leave":
 		if _, err := p.find(args["network"]); err != nil && args["all"] == "" {
@@ -97,12 +99,25 @@ func (p *program) do(order string, args map[string]string) error {
 			now := time.Now()
 			args = map[string]string{"for": (nextMorning(now).Sub(now).Truncate(time.Second) + time.Second).String()}
 		}
+		if args["for"] != "" {
+			d, err := peer.PauseFor(args["for"])
+			if err != nil {
+				return err
+			}
+			until = time.Now().Add(d)
+		}
+	case "resume", "finish", "drain":
+	default:
+		return fmt.Errorf("%w: unknown order %q", peer.ErrConfig, order)
 	}
 	var failed error
 	for _, n := range list { // all of them: a pause that cannot be kept on disk must not leave others at work
 		if err := n.agent.Do(order, args); failed == nil {
 			failed = err
 		}
+	}
+	if args["network"] == "" {
+		p.nets.order(order, until)
 	}
 	return failed
 }
@@ -155,5 +170,10 @@ func client(s streams, top *cli, data string) (*control.Client, settings, error)
 		return nil, set, err
 	}
 	c, err := control.NewClient(set.Data)
+	if errors.Is(err, control.ErrNoAgent) {
+		if free, bad := limit.FreeDisk(set.Data); bad == nil && free < 1<<20 {
+			err = fmt.Errorf("%w. The disk of this folder is full: one that runs is not found before there is room", err)
+		}
+	}
 	return c, set, err
 }

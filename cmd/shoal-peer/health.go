@@ -66,7 +66,7 @@ func (s *station) checks(ctx context.Context, lang string) (out []check) {
 		list := p.asked(ctx, false)
 		at := ""
 		for _, x := range list {
-			s.connectionChecks(&status{Status: x.Status, around: around{unplugged: unplugged()}}, now, add)
+			s.connectionChecks(&status{Status: x.Status, around: around{web: p.web.says(now), unplugged: unplugged(), noPond: x.n.noPond.Load()}}, now, add)
 			if at == "" {
 				at = x.Home.At
 			}

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
-	"runtime"
 	"strings"
 	"time"
 
@@ -45,7 +43,7 @@ type linkTold struct {
 
 // Run opens the page in the user's browser.
 func (c *openCmd) Run(ctx context.Context, s streams, top *cli) error {
-	cl, _, err := client(s, top, c.Data)
+	cl, set, err := client(s, top, c.Data)
 	if err != nil {
 		return err
 	}
@@ -57,42 +55,14 @@ func (c *openCmd) Run(ctx context.Context, s streams, top *cli) error {
 		return json.NewEncoder(s.out).Encode(linkTold{link})
 	}
 	if !c.Print {
-		if err := browse(link); err == nil {
-			_, err = fmt.Fprintln(s.out, "The page opens in your browser.")
+		if err := browse(ctx, set.Data, link); err == nil {
+			_, err = fmt.Fprintln(s.out, "The page opens in your browser. If it does not: shoal-peer open --print prints a link.")
 			return err
 		}
 		fmt.Fprintln(s.out, "No browser could be started. Open this link yourself within a minute; it is good once:")
 	}
 	_, err = fmt.Fprintln(s.out, link)
 	return err
-}
-
-// browse hands a link to the system's browser. The link is not on a command line that other users see for longer than the browser's start, and it is
-// good only once.
-func browse(link string) error {
-	name, args := "xdg-open", []string{link}
-	switch runtime.GOOS {
-	case "darwin":
-		name = "open"
-	case "windows":
-		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", link}
-	default:
-		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-			return errors.New("no screen")
-		}
-	}
-	cmd := exec.Command(name, args...)
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	done := make(chan error, 1)
-	go func() { done <- cmd.Wait() }()
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(3 * time.Second): // it runs
-		return nil
-	}
 }
 
 type historyCmd struct {

@@ -201,7 +201,7 @@ func (l *launcher) choose() (p *programs.Program, trial bool) {
 // child runs another version as a process of its own, and watches it while it is on probation. again tells that another version is to run now.
 func (l *launcher) child(ctx context.Context, p *programs.Program, trial bool) (again bool, err error) {
 	if err := l.folder.Silence(); err != nil {
-		return false, fmt.Errorf("%w: %w", errNoStart, err)
+		return l.noStart(trial, err)
 	}
 	cmd := exec.Command(l.folder.Path(p), l.args...)
 	cmd.Env = append(without(l.s.env, envTrial), envInstalled+"="+installedPath(), envLeash+"=1")
@@ -211,19 +211,21 @@ func (l *launcher) child(ctx context.Context, p *programs.Program, trial bool) (
 	cmd.Stdout, cmd.Stderr = l.s.out, l.s.err
 	leash, err := cmd.StdinPipe()
 	if err != nil {
-		return false, err
+		return l.noStart(trial, err)
 	}
 	ended := make(chan error, 1)
 	if err = cmd.Start(); err != nil {
 		if trial && noProgram(err) {
 			return l.fall("cannot be started: " + plain.Error(err))
 		}
-		if trial { // it is tried again at the next start, or when the updater says so
-			err = errors.Join(err, l.change(func(st *programs.State) { st.Ended() }))
-		}
-		return false, fmt.Errorf("%w: %w", errNoStart, err)
+		return l.noStart(trial, err)
 	}
 	l.tried++
+	if trial {
+		if err := l.change(func(st *programs.State) { st.Started() }); err != nil {
+			l.log.Warn("the record of updates cannot be written", "err", err)
+		}
+	}
 	go func() { ended <- cmd.Wait() }()
 	stop := func(wait time.Duration) error {
 		leash.Close()
@@ -262,6 +264,14 @@ func (l *launcher) child(ctx context.Context, p *programs.Program, trial bool) (
 			}
 		}
 	}
+}
+
+// noStart notes that another version cannot be started now. One on trial is tried again at the next start, or when the updater says so.
+func (l *launcher) noStart(trial bool, why error) (again bool, err error) {
+	if trial {
+		why = errors.Join(why, l.change(func(st *programs.State) { st.NoStart(plain.Error(why)) }))
+	}
+	return false, fmt.Errorf("%w: %w", errNoStart, why)
 }
 
 // ended says what follows from the end of another version that nobody asked for.

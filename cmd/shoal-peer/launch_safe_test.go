@@ -18,6 +18,7 @@ import (
 
 	"shoal/internal/release"
 	"shoal/internal/release/programs"
+	"shoal/internal/service"
 	"shoal/peer"
 )
 
@@ -61,6 +62,95 @@ func TestKeptCannotStart(t *testing.T) {
 	}
 	if st, err := l.folder.Load(); err != nil || st.Current == nil {
 		t.Errorf("a program that may start another time is forgotten: %+v %v", st, err)
+	}
+}
+
+// TestTrialCannotStart: a version that the system does not let start leaves the installed one running, is no crash, and says why. It can be refused and taken,
+// and makes room for a newer one.
+func TestTrialCannotStart(t *testing.T) {
+	data := t.TempDir()
+	l := installed(t, data, "#!/bin/sh\nexit 3\n", 0o600, false)
+	for range 2 {
+		here := 0
+		if err := launched(t.Context(), l, func(context.Context) error { here++; return nil }); err != nil || here != 1 {
+			t.Errorf("the installed program ran %d times: %v", here, err)
+		}
+	}
+	set := defaults()
+	set.Data, set.from = data, map[string]string{}
+	u := newUpdater(&station{set: set, log: slog.New(slog.DiscardHandler)}, time.Minute)
+	u.own = "v1.0.0"
+	got := u.told("en")
+	if got.State != "stuck" || !got.Mine || !strings.Contains(got.Says, "version v1.1.0 cannot be started: ") || !strings.Contains(got.Says, "permission denied") {
+		t.Errorf("%+v", got)
+	}
+	for _, c := range [][2]time.Duration{{0, 60}, {1, 60}, {2, 120}, {3, 240}, {6, 24 * 60}, {1e6, 24 * 60}} {
+		if got := startAgain(int(c[0])); got != c[1] {
+			t.Errorf("after %d starts in vain it waits %d minutes, want %d", c[0], got, c[1])
+		}
+	}
+	if err := u.orderTake(""); err != nil || !u.take {
+		t.Errorf("it cannot be tried at once: %v", err)
+	}
+	st, err := l.folder.Load()
+	if err != nil || st.Trial == nil || st.Trial.Failed != 2 || st.Trial.Seen.Crashes != 0 {
+		t.Fatalf("%v %+v", err, st.Trial)
+	}
+	if err := u.overtake(&st, "v1.0.5"); err != nil || st.Trial == nil {
+		t.Errorf("an older version takes its place: %v", err)
+	}
+	u.offer.Version = "v1.2.0"
+	if got := u.told("en"); got.State == "stuck" || !got.Mine {
+		t.Errorf("the newer version is not offered: %+v", got)
+	}
+	u.offer.Version = ""
+	if err := u.orderRefuse(""); err != nil {
+		t.Errorf("it cannot be refused: %v", err)
+	}
+	if st, err := l.folder.Load(); err != nil || st.Trial != nil || len(st.Refused) != 1 || len(st.Falls()) != 0 {
+		t.Errorf("%v %+v", err, st)
+	}
+	other := installed(t, t.TempDir(), "#!/bin/sh\nexit 3\n", 0o600, false)
+	if err := launched(t.Context(), other, func(context.Context) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	u.folder = other.folder
+	if st, err = other.folder.Load(); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.overtake(&st, "v1.2.0"); err != nil || st.Trial != nil {
+		t.Errorf("a newer version does not take its place: %v %+v", err, st.Trial)
+	}
+}
+
+// TestStoppedServiceIsNoCrash: stopping the service ends its programs, on Windows without a word to them. A version on probation has not crashed by that. One
+// that a program still watches is left to it.
+func TestStoppedServiceIsNoCrash(t *testing.T) {
+	defer func(f func(streams, *cli) (service.Manager, error)) { serviceManager = f }(serviceManager)
+	serviceManager = func(streams, *cli) (service.Manager, error) { return &manned{}, nil }
+	v := newVolunteer(t)
+	data := filepath.Join(v.dir, "data")
+	l := installed(t, data, "#!/bin/sh\nexit 3\n", 0o700, false)
+	for range release.MaxCrashes + 1 {
+		if err := l.change(func(st *programs.State) { st.Start(l.own, bootID(), time.Now()) }); err != nil { // and is killed
+			t.Fatal(err)
+		}
+		v.ok("service", "stop")
+		if st, err := l.folder.Load(); err != nil || st.Trial == nil || st.Trial.Running || st.Trial.Seen.Crashes != 0 {
+			t.Fatalf("stopping the service is a crash: %v %+v", err, st)
+		}
+	}
+	if err := l.change(func(st *programs.State) { st.Start(l.own, bootID(), time.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := peer.LockRun(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	v.ok("service", "stop")
+	if st, err := l.folder.Load(); err != nil || !st.Trial.Running {
+		t.Errorf("one that runs is said to have ended: %v", err)
 	}
 }
 

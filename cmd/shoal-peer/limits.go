@@ -81,6 +81,7 @@ type policies struct {
 	fetched map[string]time.Time // when one from elsewhere was had last, by its URL; zero: not yet
 	own     string               // URL that the machine's own policy names
 	wrong   map[string]bool      // what was had last makes no sense, by name; nothing is fetched since
+	gone    map[string]bool      // it was taken away, by name; nothing of it is in force since
 	asked   map[string]bool      // URLs that ask is fetching from
 	came    chan fetchedPolicy   // what ask has fetched
 }
@@ -94,7 +95,7 @@ type fetchedPolicy struct {
 }
 
 func newPolicies(p *program) *policies {
-	return &policies{p: p, file: limit.PolicyFile, fetched: map[string]time.Time{}, wrong: map[string]bool{}, asked: map[string]bool{}, came: make(chan fetchedPolicy)}
+	return &policies{p: p, file: limit.PolicyFile, fetched: map[string]time.Time{}, wrong: map[string]bool{}, gone: map[string]bool{}, asked: map[string]bool{}, came: make(chan fetchedPolicy)}
 }
 
 // read looks and waits for the answers of all URLs that are due.
@@ -196,11 +197,13 @@ func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
 	defer func() { s.wrong[name] = wrong }()
 	switch {
 	case err == nil:
+		delete(s.gone, name)
 		p.limits.SetPolicy(name, pol)
 		if p.notes.set(about, "") {
 			p.log.Info("the policy can be read again", "policy", name)
 		}
 	case holds && errors.Is(err, limit.ErrNoPolicy): // the admin has taken it away
+		s.gone[name] = true
 		p.limits.SetPolicy(name, nil)
 		if p.notes.set(about, "was taken away; nothing of it is in force") {
 			p.log.Warn("a policy was taken away; nothing of it is in force", "policy", name, "err", err)
@@ -208,8 +211,12 @@ func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
 	case holds && !errors.Is(err, limit.ErrSettings) && s.wrong[name]: // it makes no sense until another one is there, and what is told of it stays
 		wrong = true
 	case holds && !errors.Is(err, limit.ErrSettings):
-		if p.notes.set(about, "cannot be fetched; its last version stays in force: "+strings.TrimPrefix(plain.Error(err), about+": ")) {
-			p.log.Warn("a policy cannot be fetched; its last version stays in force", "policy", name, "err", err)
+		what := "cannot be fetched; its last version stays in force"
+		if s.gone[name] {
+			what = "cannot be fetched; nothing of it is in force, since it was taken away"
+		}
+		if p.notes.set(about, what+": "+strings.TrimPrefix(plain.Error(err), about+": ")) {
+			p.log.Warn("a policy "+what, "policy", name, "err", err)
 		}
 	default:
 		wrong = errors.Is(err, limit.ErrSettings)
@@ -265,12 +272,31 @@ func (p *program) follow(f *limit.Force, last *string) {
 		return
 	}
 	*last = f.Proxy
-	n := p.meter.Cut()
+	outside := func(a netip.Addr) bool { return !limit.Near(a) }
+	n := p.meter.Cut(outside)
 	for _, x := range p.nets.all() {
-		n += x.meter.Cut()
+		n += x.meter.Cut(outside)
 		x.agent.Redial()
 	}
 	p.log.Info("the way to the outside has changed; connections are made anew", "proxy", cmp.Or(f.ProxyAt, "none"), "closed", n)
+}
+
+// followDenied lets go of what policies have come to deny: tasks of domains are given back, and connections into networks end. A crawl looks at an address only when
+// it connects.
+func (p *program) followDenied(last *[]limit.Ban) {
+	now := p.limits.Denied(nil, "")
+	if slices.Equal(now, *last) {
+		return
+	}
+	*last = now
+	wake(p.lists)
+	n := 0
+	for _, x := range p.nets.all() {
+		n += x.meter.Cut(func(a netip.Addr) bool { return p.limits.DeniesAddr("", a) != nil })
+	}
+	if n > 0 {
+		p.log.Info("connections into networks that a policy denies now are closed", "closed", n)
+	}
 }
 
 // via returns the admin's proxy, or nil.
@@ -294,6 +320,40 @@ func (p *program) direct(ctx context.Context, network, addr string) (net.Conn, e
 		return nil, err
 	}
 	return p.meter.Wrap(c), nil
+}
+
+// outside dials as crawls do: through the admin's proxy where there is one, but for addresses of this computer and its own networks.
+func (p *program) outside(ctx context.Context, network, addr string) (net.Conn, error) {
+	via := p.via()
+	if via == nil {
+		return p.direct(ctx, network, addr)
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.meter.Resolver(p.socket).LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	err = &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
+	for _, a := range all {
+		dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := via.DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return p.meter.Wrap(c), nil
+		}
+		if limit.Near(a) {
+			dial = p.direct
+		}
+		var c net.Conn
+		if c, err = dial(ctx, network, net.JoinHostPort(a.Unmap().String(), port)); err == nil {
+			return c, nil
+		}
+	}
+	return nil, err
 }
 
 // proxiedDialer reaches members through the admin's proxy, except for members on this computer and its own networks.
@@ -321,7 +381,7 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 	var machine, supply, disk time.Time
 	var busy, fed, full words.Text
 	var m limit.Machine
-	proxy := p.limits.At(policy).Proxy // of the start
+	proxy, denied := p.limits.At(policy).Proxy, p.limits.Denied(nil, "") // of the start
 	for {
 		now := time.Now()
 		if now.Sub(policy) >= policyEvery {
@@ -350,6 +410,7 @@ func (p *program) govern(ctx context.Context, admin *policies) {
 		}
 		f := p.limits.At(now)
 		p.follow(&f, &proxy)
+		p.followDenied(&denied)
 		p.shareRates(&f)
 		p.spread()
 		list := p.nets.all()

@@ -17,8 +17,8 @@ func TestPausesAreNamed(t *testing.T) {
 		want string
 	}{
 		"nothing":     {status{Status: peer.Status{Mode: "open"}}, ""},
-		"by a limit":  {status{Status: peer.Status{Mode: "paused", Hold: "not at this hour (x)"}, Limits: limit.Force{Paused: "not at this hour (x)"}}, "not at this hour (x)"},
-		"by machine":  {status{Status: peer.Status{Mode: "paused", Hold: "on battery (your settings, on_battery)"}}, "on battery (your settings, on_battery)"},
+		"by a limit":  {status{Status: peer.Status{Mode: "open", Hold: "not at this hour (x)"}, Limits: limit.Force{Paused: "not at this hour (x)"}}, "not at this hour (x)"},
+		"by machine":  {status{Status: peer.Status{Mode: "open", Hold: "on battery (your settings, on_battery)"}}, "on battery (your settings, on_battery)"},
 		"by its user": {status{Status: peer.Status{Mode: "paused"}}, "until shoal-peer resume  (shoal-peer pause)"},
 		"for a while": {status{Status: peer.Status{Mode: "paused", Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)}}, "until 2026-01-02 03:04:05  (shoal-peer pause)"},
 	} {

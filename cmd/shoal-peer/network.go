@@ -22,6 +22,7 @@ import (
 	"shoal/peer"
 	"shoal/peer/crawl"
 	"shoal/peer/limit"
+	"shoal/peer/queue"
 	"shoal/peer/words"
 )
 
@@ -85,10 +86,48 @@ func (p *program) newNetwork(m peer.Membership, index int) (*network, error) {
 		return nil, err
 	}
 	n.allow(0, 0) // until the networks have been counted
+	n.do(p.nets.wished(m.Dir))
 	if p.world == nil && !p.webAtHome {
 		n.home = cfg.Home
 	}
 	return n, nil
+}
+
+// wish is what a volunteer wants of a network until the process ends. It outlives the agent: one comes back with other settings, or after an error.
+type wish struct {
+	mode     queue.Mode
+	until    time.Time // end of a pause
+	down, up int64     // KiB a second
+	order    string    // given to all networks while this one had no agent; it replaces mode
+}
+
+func (n *network) wish() wish {
+	w := wish{down: n.down.Load(), up: n.up.Load()}
+	w.mode, w.until = n.agent.Ordered()
+	return w
+}
+
+// do has the agent begin with what was wished of the one before it. A pause that is kept in its folder comes with it.
+func (n *network) do(w wish) {
+	n.down.Store(w.down)
+	n.up.Store(w.up)
+	if w.order == "" {
+		if w.mode != queue.Open {
+			n.agent.SetMode(w.mode, w.until)
+		}
+		return
+	}
+	args := map[string]string{}
+	if !w.until.IsZero() {
+		if left := time.Until(w.until); left > 0 {
+			args["for"] = left.String()
+		} else {
+			w.order = "resume"
+		}
+	}
+	if err := n.agent.Do(w.order, args); err != nil {
+		n.p.log.Warn("an order was not carried out for a network that comes back", "order", w.order, "network", n.short(), "err", err)
+	}
 }
 
 // config returns the agent's configuration, with every socket under the limits.
@@ -218,14 +257,18 @@ func (n *network) run(ctx, aside context.Context) error {
 	}
 	n.count(time.Now())
 	err = errors.Join(err, n.usage.Save())
-	if n.hasLeft() && err == nil {
-		if n.forget.Load() {
-			_, err = peer.Forget(n.at.Dir)
-		} else {
-			forgotten(aside, n.at)
-		}
+	if !n.hasLeft() {
+		return err
 	}
-	return err
+	if err != nil { // its volunteer wants to be out, whatever went wrong on the way, such as a full disk
+		n.p.log.Warn("a network was left, and not all was done that comes before", "network", n.short(), "err", err)
+	}
+	if n.forget.Load() {
+		_, err = peer.Forget(n.at.Dir)
+		return err
+	}
+	forgotten(aside, n.at)
+	return nil
 }
 
 // leave has the agent hand its tasks over and end. forget tells that nobody else ends the membership.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,8 +25,9 @@ import (
 
 // networks are those that run now.
 type networks struct {
-	mu   sync.Mutex
-	list []*network // the one in the data folder itself first
+	mu     sync.Mutex
+	list   []*network      // the one in the data folder itself first
+	wishes map[string]wish // by folder: of networks whose agents have ended, for when they come back
 }
 
 // all returns the networks that run.
@@ -46,6 +48,51 @@ func (n *networks) remove(x *network) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.list = slices.DeleteFunc(n.list, func(y *network) bool { return x == y })
+	if x.hasLeft() {
+		delete(n.wishes, x.at.Dir)
+		return
+	}
+	if n.wishes == nil {
+		n.wishes = map[string]wish{}
+	}
+	n.wishes[x.at.Dir] = x.wish()
+}
+
+// wished returns what the volunteer wants of a network that comes back.
+func (n *networks) wished(dir string) wish {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.wishes[dir]
+}
+
+func (n *networks) allWishes() map[string]wish {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return maps.Clone(n.wishes)
+}
+
+// away notes a network that cannot be crawled for now, so that orders to all reach it when it comes back.
+func (n *networks) away(dir string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.wishes == nil {
+		n.wishes = map[string]wish{}
+	}
+	if _, ok := n.wishes[dir]; !ok {
+		n.wishes[dir] = wish{}
+	}
+}
+
+// order notes an order to all networks for those that have no agent now. A pause without an end has the zero time.
+func (n *networks) order(order string, until time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for dir, w := range n.wishes {
+		if !slices.ContainsFunc(n.list, func(x *network) bool { return x.at.Dir == dir }) {
+			w.order, w.until = order, until
+			n.wishes[dir] = w
+		}
+	}
 }
 
 // brokenWait is how long a network rests whose agent has ended with an error, while others go on.
@@ -113,6 +160,7 @@ func (k *keeper) look() error {
 		}
 		n, broken := p.newNetwork(m, i)
 		if broken != nil {
+			p.nets.away(m.Dir)
 			err = errors.Join(err, k.broken(m, broken, len(all) > 1))
 			continue
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -211,6 +213,47 @@ func TestPauseOfAll(t *testing.T) {
 	}
 }
 
+// TestOrdersReachWhoIsAway: an order to all networks is in force for one whose agent has ended and comes back, also where it was paused on disk.
+func TestOrdersReachWhoIsAway(t *testing.T) {
+	for _, tt := range []struct{ before, order, want string }{
+		{"finish", "resume", "open"}, {"pause", "resume", "open"}, {"resume", "finish", "finish"}, {"resume", "pause", "paused"}, {"pause", "drain", "drain"},
+	} {
+		p := &program{log: slog.New(slog.DiscardHandler)}
+		dir, other := t.TempDir(), t.TempDir()
+		agent := func(dir string) *network {
+			a, err := peer.New(peer.Config{Dir: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return &network{p: p, agent: a, at: peer.Membership{Dir: dir}, left: make(chan struct{})}
+		}
+		p.nets.add(agent(other))
+		n := agent(dir)
+		p.nets.add(n)
+		if err := p.do(tt.before, nil); err != nil {
+			t.Fatal(err)
+		}
+		p.nets.remove(n)
+		if err := p.do(tt.order, nil); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // also when it ends once more
+			n = agent(dir)
+			n.do(p.nets.wished(dir))
+			p.nets.add(n)
+			if m := n.agent.Status().Mode; m != tt.want {
+				t.Errorf("%s, then %s while it is away: it comes back with %s, want %s", tt.before, tt.order, m, tt.want)
+			}
+			p.nets.remove(n)
+		}
+	}
+	p := &program{}
+	p.nets.away("broken")
+	if err := p.do("finish", nil); err != nil || p.nets.wished("broken").order != "finish" {
+		t.Errorf("an order does not reach a network that has not run: %v", err)
+	}
+}
+
 // TestOneCeilingOfThreads: a network whose part has shrunk below what it runs makes others wait.
 func TestOneCeilingOfThreads(t *testing.T) {
 	set := defaults()
@@ -291,4 +334,37 @@ func TestDamagedMembership(t *testing.T) {
 	}
 	v.ok("leave")
 	v.ok("join", manager(t), "--yes", "--no-limits")
+}
+
+// TestLeftWhateverGoesWrong: a volunteer who leaves a network is out of it, though its agent ends with an error and counters cannot be written, as on a full disk.
+func TestLeftWhateverGoesWrong(t *testing.T) {
+	p := limited(t, defaults())
+	dir, gone := t.TempDir(), t.TempDir()
+	kept := filepath.Join(dir, "membership")
+	if err := os.WriteFile(kept, []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	usage, err := limit.OpenUsage(filepath.Join(gone, "share.json"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(gone); err != nil {
+		t.Fatal(err)
+	}
+	usage.Count(time.Now(), limit.Tally{Pages: 1})
+	if usage.Save() == nil {
+		t.Fatal("counters are written into a folder that is not there")
+	}
+	a, err := peer.New(peer.Config{Dir: dir, Log: p.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &network{p: p, agent: a, at: peer.Membership{Dir: dir}, usage: usage, left: make(chan struct{})}
+	n.leave(true)
+	if err := n.run(t.Context(), t.Context()); err != nil {
+		t.Errorf("it runs again: %v", err)
+	}
+	if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is a member still: %v", err)
+	}
 }

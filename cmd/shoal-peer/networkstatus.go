@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -73,9 +74,17 @@ func (n *network) status(of peer.Status, a around, f *limit.Force, now time.Time
 	x.DownKiBPerS, x.UpKiBPerS = n.meter.Rates()
 	if held := n.held.Load(); held != nil && held.In(words.English) == of.Hold {
 		x.held = *held
+	} else if d := n.agent.DiskFailure(); d != nil && d.Says() == of.Hold {
+		x.held = diskFails(d)
 	}
 	x.State, x.Says = sentence(x.alone(), now)
 	return x
+}
+
+// diskFails is DiskFailure.Says for translation.
+func diskFails(d *peer.DiskFailure) words.Text {
+	at := d.Since.Local()
+	return words.T("why.fails", words.T("moment.day", at.Day(), words.T("month."+strconv.Itoa(int(at.Month()))), at.Format("15:04")), d.Why, words.T("why.fails."+d.Do))
 }
 
 // alone is the status of a computer that had this network only, for the sentence.
@@ -117,22 +126,35 @@ func together(list []said) peer.Status {
 		if i == 0 {
 			continue
 		}
-		if x.Mode != out.Mode { // some of them work
-			out.Mode, out.Until = queue.Open.String(), time.Time{}
+		if x.Mode == queue.Open.String() { // some of them work
+			out.Mode = x.Mode
 		}
 		if x.Hold != out.Hold {
 			out.Hold = ""
 		}
-		if !x.Until.Equal(out.Until) {
-			out.Until = time.Time{}
-		}
+		out.Rests = out.Rests && x.Rests
 		out.Threads, out.Queue, out.Members = out.Threads+x.Threads, out.Queue+x.Queue, out.Members+x.Members
 		out.MessagesMin, out.PacketsMin = out.MessagesMin+x.MessagesMin, out.PacketsMin+x.PacketsMin
 		out.Received, out.Sent = out.Received+x.Received, out.Sent+x.Sent
 		addCounters(&out.Counters, &x.Counters)
 	}
+	out.Until = pausedUntil(list)
 	out.Name, out.Contact = strings.Join(names, ", "), strings.Join(contacts, ", ")
 	return out
+}
+
+// pausedUntil is when the last pause ends where each network has one that ends, else the zero time. The ends of one pause differ a little, since each is by
+// the time of its network.
+func pausedUntil(list []said) (last time.Time) {
+	for _, x := range list {
+		if x.Mode != queue.Paused.String() || x.Until.IsZero() {
+			return time.Time{}
+		}
+		if x.Until.After(last) {
+			last = x.Until
+		}
+	}
+	return last
 }
 
 func add[N int | int64](to, from map[string]N) {
@@ -150,7 +172,7 @@ func addCounters(c, x *peer.Counters) {
 }
 
 // ranks order the states of several networks: what any of them does comes before why another does nothing.
-var ranks = map[string]int{stateWorking: 1, stateIdle: 2, stateLooking: 3, stateSilent: 4, stateAway: 5, stateRefused: 6, stateFinishing: 7, stateDraining: 8, statePaused: 9}
+var ranks = map[string]int{stateWorking: 1, stateIdle: 2, stateWebless: 3, stateLooking: 4, stateSilent: 5, stateAway: 6, stateRefused: 7, stateFinishing: 8, stateDraining: 9, statePaused: 10}
 
 // toldEach says what several networks do: one sentence where it is the same for all, else one for each.
 func toldEach(list []networkTold, now time.Time, where string) (state string, says words.Text) {

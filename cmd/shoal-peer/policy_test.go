@@ -97,6 +97,10 @@ func TestPolicyFromElsewhere(t *testing.T) {
 	if f := look(policyEvery); f.Paused != "" || f.DownKiBPerS.Value != 0 || !strings.Contains(strings.Join(p.notes.list(), ""), "taken away") {
 		t.Errorf("taken away: %+v, %q", f, p.notes.list())
 	}
+	a.say(http.StatusBadGateway, "")
+	if f := look(fetchEvery); f.Paused != "" || strings.Contains(strings.Join(p.notes.list(), ""), "stays in force") || !strings.Contains(strings.Join(p.notes.list(), ""), "nothing of it is in force") {
+		t.Errorf("taken away, and not there now: %+v, %q", f, p.notes.list())
+	}
 	a.say(http.StatusOK, "down_kib_per_s = 50\n")
 	if f := look(policyEvery); f.DownKiBPerS.Value != 50 || len(p.notes.list()) != 0 {
 		t.Errorf("there again: %+v, %q", f, p.notes.list())
@@ -461,5 +465,72 @@ func TestPolicyAnswersInAnyOrder(t *testing.T) {
 	s.take(<-s.came)
 	if f := p.limits.At(now); f.Paused != "" || f.DownKiBPerS.Value != 0 || len(s.fetched) != 0 {
 		t.Errorf("named no more: %+v, %v", f, s.fetched)
+	}
+}
+
+// TestDeniedWhileItRuns: what an admin comes to deny is let go of at once: the tasks of domains are given back, and connections into networks end.
+func TestDeniedWhileItRuns(t *testing.T) {
+	p := limited(t, defaults())
+	p.lists = make(chan struct{}, 1)
+	n := &network{p: p, meter: p.meter.Part(p.usage)}
+	p.nets.add(n)
+	to := func(addr string) *openConn {
+		c := &openConn{to: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))}
+		n.meter.Wrap(c)
+		return c
+	}
+	inside, outside := to("203.0.113.9:443"), to("198.51.100.7:443")
+	denied := p.limits.Denied(nil, "")
+	p.followDenied(&denied)
+	if len(p.lists) != 0 {
+		t.Error("tasks are looked through though nothing has changed")
+	}
+	p.limits.SetPolicy("p", &limit.Policy{DenyDomains: []string{"intranet.example"}, DenyNetworks: []string{"203.0.113.0/24"}})
+	p.followDenied(&denied)
+	if len(p.lists) != 1 || !inside.closed || outside.closed {
+		t.Errorf("tasks looked through: %d times; the denied connection closed: %v, the other one: %v", len(p.lists), inside.closed, outside.closed)
+	}
+	<-p.lists
+	p.followDenied(&denied)
+	if len(p.lists) != 0 {
+		t.Error("tasks are looked through again")
+	}
+}
+
+// openConn is a connection of which only the other end is known.
+type openConn struct {
+	net.Conn
+	to     net.Addr
+	closed bool
+}
+
+func (c *openConn) RemoteAddr() net.Addr { return c.to }
+func (c *openConn) Close() error         { c.closed = true; return nil }
+
+// TestBlockListsGoThroughTheProxy: what a volunteer's settings name is read through the admin's proxy, but for addresses of the computer's own networks.
+func TestBlockListsGoThroughTheProxy(t *testing.T) {
+	asked := make(chan string, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.RequestURI
+		w.WriteHeader(http.StatusOK)
+	}))
+	defer srv.Close()
+	p := limited(t, defaults())
+	p.proxy.dial = (&net.Dialer{}).DialContext
+	p.limits.SetPolicy("p", &limit.Policy{Proxy: srv.URL})
+	c, err := p.outside(t.Context(), "tcp", "198.51.100.7:443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if got := <-asked; got != "CONNECT 198.51.100.7:443" {
+		t.Errorf("the proxy was asked for %q", got)
+	}
+	if c, err = p.outside(t.Context(), "tcp", strings.TrimPrefix(srv.URL, "http://")); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if len(asked) != 0 {
+		t.Errorf("the proxy was asked for %q, on this computer", <-asked)
 	}
 }

@@ -52,20 +52,25 @@ func (p *program) followLists(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for {
+		p.giveRefused(ctx) // what was denied by name does not wait for lists, each of which may take a minute
 		again := p.readLists(ctx, kept)
-		for _, n := range p.nets.all() {
-			select { // before the agent has its folder there are no tasks
-			case <-n.agent.Ready():
-				n.agent.GiveRefused(ctx)
-			default:
-			}
-		}
+		p.giveRefused(ctx)
 		t.Reset(again)
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.lists:
 		case <-t.C:
+		}
+	}
+}
+
+func (p *program) giveRefused(ctx context.Context) {
+	for _, n := range p.nets.all() {
+		select { // before the agent has its folder there are no tasks
+		case <-n.agent.Ready():
+			n.agent.GiveRefused(ctx)
+		default:
 		}
 	}
 }
@@ -82,7 +87,7 @@ func (p *program) readLists(ctx context.Context, kept map[string]*limit.Blocked)
 	var sets []*limit.Blocked
 	for _, at := range names {
 		one, cancel := context.WithTimeout(ctx, listWait)
-		t := &http.Transport{DisableKeepAlives: true, DialContext: p.direct}
+		t := &http.Transport{DisableKeepAlives: true, DialContext: p.outside}
 		text, err := limit.ReadList(one, &http.Client{Transport: t}, at)
 		cancel()
 		t.CloseIdleConnections()

@@ -109,6 +109,7 @@ type program struct {
 	lentDay   limit.Lending // owned by govern
 	lentMonth limit.Lending
 	limits    *limit.Limits
+	before    *limit.Limits // of the program before it in this process; nil: there was none
 	meter     *limit.Meter
 	usage     *limit.Usage
 	journal   *peer.Journal
@@ -153,6 +154,10 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 	defer p.journal.Close()
 	p.limits = limit.New(p.set.Settings, "your settings", p.usage)
 	p.limits.SetSources(p.set.from)
+	if p.before != nil {
+		p.limits.Inherit(p.before)
+		p.before = nil
+	}
 	p.meter = limit.NewMeter(p.usage)
 	admin := newPolicies(p)
 	admin.read(ctx, time.Now())

@@ -59,6 +59,8 @@ func told(st *status, now time.Time, where string) (state string, says words.Tex
 		return statePaused, also(words.T("say.paused" + where))
 	case st.Mode == queue.Paused.String():
 		return statePaused, also(words.T("say.paused.until"+where, words.Moment(st.Until, now)))
+	case st.Mode == queue.Finish.String() && st.Rests:
+		return stateFinishing, also(words.T("say.updating", running(st)))
 	case st.Mode == queue.Finish.String():
 		return stateFinishing, also(words.T("say.finishing"+where, running(st)))
 	case st.Mode == queue.Drain.String():
@@ -147,7 +149,11 @@ func running(st *status) words.Text {
 		s = words.T("run.none")
 	}
 	if away > 0 {
-		s = words.T("run.away", s, away)
+		key := "run.away"
+		if away == 1 {
+			key = "run.away.one"
+		}
+		s = words.T(key, s, away)
 	}
 	if w := len(st.Waiting); w > 0 {
 		s = words.T("run.waiting", s, w)

@@ -30,7 +30,7 @@ func TestFirstLineTellsTrouble(t *testing.T) {
 		{func(s *status) { s.Running, s.Waiting = one, one }, stateWorking, "Working for Example Search: 1 site being fetched, 1 waiting."},
 		{func(s *status) { s.Waiting = one; s.Name = "" }, stateWorking, "Working for contact.test: no site being fetched, 1 waiting."},
 		{func(s *status) { s.Contact, s.Name = "mailto:bot@contact.test", "" }, stateIdle, "to fetch for contact.test now."},
-		{func(s *status) { s.Running = []peer.TaskStatus{{Away: true}} }, stateWorking, "wait for the archive, which does not answer"},
+		{func(s *status) { s.Running = []peer.TaskStatus{{Away: true}} }, stateWorking, "(1 of them waits for the archive, which does not answer"},
 		{func(s *status) { s.Home = away }, stateAway, "Cannot reach Example Search since 05:58, nor any other member. If other sites open in your browser, you need not do anything: it tries again in 12 s, and keeps what it fetched until the company has it. If they do not open, this computer has no Internet connection."},
 		{func(s *status) { s.Home = away; s.Reach.Direct = 2; s.Running = one }, stateAway, "other members answer, so the trouble is probably on the company's side."},
 		{func(s *status) { s.Home = away; s.Home.Since = at(40 * time.Hour) }, stateAway, "since 28 February 16:00,"},
@@ -120,5 +120,30 @@ func TestWhoSetALimit(t *testing.T) {
 	}
 	if want := []string{byJoining, byYou, byAdmin, ""}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestFailingDiskInWords: why a disk that fails pauses the peer is said in the language of the page, and in English as the status has it.
+func TestFailingDiskInWords(t *testing.T) {
+	for _, do := range []string{"room", "readonly", "permission", "look"} {
+		d := &peer.DiskFailure{Since: time.Date(2026, 11, 25, 8, 5, 0, 0, time.Local), Why: "write /d/pages: no space left on device", Do: do}
+		text := diskFails(d)
+		if got := text.In(words.English); got != d.Says() {
+			t.Errorf("%q, want %q", got, d.Says())
+		}
+		if got := text.In("de"); !strings.HasPrefix(got, "die Platte versagt seit 25. November 08:05: write /d/pages: no space left on device; ") || strings.Contains(got, "fails") || strings.Contains(got, "disk") {
+			t.Error(got)
+		}
+	}
+}
+
+// TestOneOfThem: a single task that waits for its archive is told in the singular.
+func TestOneOfThem(t *testing.T) {
+	st := &status{}
+	st.Running = []peer.TaskStatus{{Away: true}, {}}
+	for lang, want := range map[string]string{"en": "(1 of them waits for", "de": "(1 davon wartet auf"} {
+		if got := running(st).In(lang); !strings.Contains(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

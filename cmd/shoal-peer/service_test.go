@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,9 +70,9 @@ func TestServiceSpec(t *testing.T) {
 		t.Errorf("%+v, %v", spec, err)
 	}
 	for system, want := range map[string]place{
-		"linux":   {"/var/lib/shoal-peer", "/var/lib/shoal-peer/peer.toml", "shoal-peer", ""},
-		"windows": {`D:\Data\Shoal\peer`, `D:\Data\Shoal\peer\peer.toml`, "", ""},
-		"darwin":  {"/Users/ada/Library/Application Support/shoal/peer", "/Users/ada/Library/Application Support/shoal/peer.toml", "ada", "/Users/ada/Library/Logs/Shoal/shoal-peer.log"},
+		"linux":   {"/var/lib/shoal-peer", "/var/lib/shoal-peer/peer.toml", "shoal-peer", "", "/etc/shoal/peer.env"},
+		"windows": {`D:\Data\Shoal\peer`, `D:\Data\Shoal\peer\peer.toml`, "", "", ""},
+		"darwin":  {"/Users/ada/Library/Application Support/shoal/peer", "/Users/ada/Library/Application Support/shoal/peer.toml", "ada", "/Users/ada/Library/Logs/Shoal/shoal-peer.log", ""},
 	} {
 		got, err := systemPlace(system, func(name string) string { return map[string]string{"ProgramData": `D:\Data`, "SUDO_USER": "ada"}[name] })
 		if err != nil || got != want {
@@ -183,5 +184,47 @@ func TestMan(t *testing.T) {
 			t.Skip("man does not work here: " + warned.String())
 		}
 		t.Errorf("%v\n%s", err, warned.String())
+	}
+}
+
+// TestVariablesOfTheService: a command for the whole computer's peer has the variables that its service has.
+func TestVariablesOfTheService(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "peer.env")
+	if vars, err := variables(file); err != nil || len(vars) != 0 {
+		t.Errorf("of no file: %q, %v", vars, err)
+	}
+	if err := os.WriteFile(file, []byte("# ours\n\nSHOAL_PEER_ACCOUNT=\"example-university\"\r\n SHOAL_PEER_THREADS = 3\nPATH=/tmp\nSHOAL_PEER_LISTEN='::1'\nSHOAL_PEER_X=\"a\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"SHOAL_PEER_ACCOUNT=example-university", "SHOAL_PEER_THREADS=3", "SHOAL_PEER_LISTEN=::1", `SHOAL_PEER_X="a`}
+	if vars, err := variables(file); err != nil || !slices.Equal(vars, want) {
+		t.Errorf("%q, %v, want %q", vars, err, want)
+	}
+	if _, err := variables(t.TempDir()); err == nil {
+		t.Error("a file that cannot be read is no error")
+	}
+}
+
+// TestServiceOnAFullDisk: a service whose crashes cannot be counted waits before each start, and runs; that they cannot be forgotten does not make its end a crash.
+func TestServiceOnAFullDisk(t *testing.T) {
+	v := newVolunteer(t)
+	data := filepath.Join(v.dir, "data")
+	if err := os.MkdirAll(starts(data)+".new", 0o700); err != nil { // nothing can be written there
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"service", "run", "--port", "0", "--listen", "127.0.0.1", "--no-low-priority", "--control", "127.0.0.1:0", "--update-minute", "20ms"}, streams{&out, &out, v.env, nil})
+	}()
+	v.statusOf(func(st *status) bool { return st.State == stateUnjoined })
+	if text := out.String(); !strings.Contains(text, "crashes are not counted") {
+		t.Errorf("it does not say why it waits:\n%s", text)
+	}
+	cancel()
+	if c := <-code; c != 0 {
+		t.Errorf("status %d\n%s", c, out.String())
 	}
 }

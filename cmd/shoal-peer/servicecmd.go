@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
+	"shoal/internal/release/programs"
 	"shoal/internal/service"
 	"shoal/peer"
 	"shoal/peer/control"
@@ -188,11 +190,51 @@ func (*serviceStartCmd) Run(ctx context.Context, s streams, top *cli) error {
 }
 
 func (*serviceStopCmd) Run(ctx context.Context, s streams, top *cli) error {
-	return order(ctx, s, top, service.Manager.Stop, "The service is stopped.")
+	return order(ctx, s, top, ending(s, top, service.Manager.Stop), "The service is stopped.")
+}
+
+// ending is an order that ends the service. Windows ends a task's programs at once, without a word to them: that is no crash of a version on probation.
+func ending(s streams, top *cli, what func(service.Manager, context.Context) error) func(service.Manager, context.Context) error {
+	return func(m service.Manager, ctx context.Context) error {
+		if err := what(m, ctx); err != nil {
+			return err
+		}
+		if set, err := load(top.Config, s.env, nil); err == nil && !top.System {
+			return toldToEnd(ctx, set.Data)
+		}
+		return nil
+	}
+}
+
+// settleWait bounds the wait for programs that are told to end.
+const settleWait = 5 * time.Second
+
+// toldToEnd notes that the version on probation was told to end, unless a program still runs here, which then says so itself.
+func toldToEnd(ctx context.Context, data string) error {
+	folder := programs.At(data)
+	if st, err := folder.Load(); err != nil || st.Trial == nil || !st.Trial.Running {
+		return nil //nolint:nilerr // the next start says what is wrong with the record
+	}
+	for end := time.Now().Add(settleWait); ; {
+		unlock, err := peer.LockRun(data)
+		if err == nil {
+			defer unlock()
+			return folder.Change(func(st *programs.State) error { st.Ended(); return nil })
+		}
+		if !errors.Is(err, peer.ErrLocked) {
+			return err
+		}
+		if time.Now().After(end) {
+			return nil
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 func (*serviceUninstallCmd) Run(ctx context.Context, s streams, top *cli) error {
-	return order(ctx, s, top, service.Manager.Uninstall, "The service is removed. What the peer has stored is still there; to leave the network too: "+top.withSystem()+" leave")
+	return order(ctx, s, top, ending(s, top, service.Manager.Uninstall), "The service is removed. What the peer has stored is still there; to leave the network too: "+top.withSystem()+" leave")
 }
 
 func (*serviceStatusCmd) Run(ctx context.Context, s streams, top *cli) error {

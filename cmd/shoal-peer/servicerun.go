@@ -94,17 +94,19 @@ func (c *serviceRunCmd) once(ctx context.Context, s streams, top *cli) error {
 		return err
 	}
 	next, wait := past.Next(time.Now())
-	if err := service.SaveStarts(file, next); err != nil {
-		return err
-	}
-	if wait > 0 {
+	if err := service.SaveStarts(file, next); err != nil { // the next start would know of no crash, and wait for none
+		wait = max(wait, c.Minute)
+		c.log(s).Error("crashes are not counted until the disk takes what is written to it: each start waits for a minute; make room on the disk if it is full", "err", err)
+	} else if wait > 0 {
 		c.log(s).Warn("the peer ended without being asked to: it starts again after a wait", "in_a_row", next.Crashes, "wait", wait)
 	}
 	if err = pause(ctx, wait); err == nil {
 		err = c.here(ctx, s, top) // which waits until the computer is a member
 	}
 	if err == nil || errors.Is(err, errSwap) || ctx.Err() != nil { // it left its network, makes room for another version, or was told to end
-		err = errors.Join(err, service.SaveStarts(file, service.Starts{}))
+		if service.SaveStarts(file, service.Starts{}) != nil {
+			forget(set.Data) // a full disk takes that
+		}
 	}
 	return err
 }

@@ -220,3 +220,34 @@ func TestClean(t *testing.T) {
 		}
 	}
 }
+
+// TestOrdersOutliveComingBack: who comes back with other settings does so with the orders and the rates of before, but for a rate that is another one now.
+func TestOrdersOutliveComingBack(t *testing.T) {
+	v, _, _ := runningPeer(t, "port = 0\nlisten = \"127.0.0.1\"\nquic = false\ndht = false\n")
+	came := v.status().Since
+	back := func() (st status) {
+		t.Helper()
+		st = v.statusOf(func(st *status) bool {
+			return st.Peer != "" && len(st.Networks) == 1 && st.Since.After(came) && st.Networks[0].UpKiBPerS == 33 // which is shared out a moment later
+		})
+		came = st.Since
+		return st
+	}
+	v.ok("finish")
+	v.ok("limit", "--down", "77")
+	v.ok("limit", "--network", v.status().Network, "--up", "33")
+	v.ok("settings", `announce=["/ip4/192.0.2.7/tcp/7785"]`)
+	if st := back(); st.Mode != "finish" || st.Limits.DownKiBPerS.Value != 77 || st.Limits.DownKiBPerS.Source != "shoal-peer limit" || st.Networks[0].UpKiBPerS != 33 {
+		t.Errorf("%s, %+v, %+v", st.Mode, st.Limits.DownKiBPerS, st.Networks)
+	}
+	v.ok("drain")
+	v.ok("settings", "announce=[]")
+	if st := back(); st.Mode != "drain" || st.Limits.DownKiBPerS.Value != 77 {
+		t.Errorf("%s, %+v", st.Mode, st.Limits.DownKiBPerS)
+	}
+	v.ok("resume")
+	v.ok("settings", `announce=["/ip4/192.0.2.7/tcp/7785"]`, "down_kib_per_s=300")
+	if st := back(); st.Mode != "open" || st.Limits.DownKiBPerS.Value != 300 || st.Networks[0].UpKiBPerS != 33 {
+		t.Errorf("%s, %+v, %+v", st.Mode, st.Limits.DownKiBPerS, st.Networks)
+	}
+}

@@ -75,10 +75,12 @@ func week(l *limit.Limits, now time.Time) (out []hour) {
 			f := l.At(time.Date(monday.Year(), monday.Month(), monday.Day()+d, h, 30, 0, 0, now.Location()))
 			x := hour{Day: d, Hour: h, Paused: f.Paused != "", Down: f.DownKiBPerS.Value, Up: f.UpKiBPerS.Value}
 			x.By = byYou
-			for _, source := range []string{f.Reason.Source, f.DownKiBPerS.Source, f.UpKiBPerS.Source} {
-				if byOf(source) == byAdmin {
-					x.By = byAdmin
-				}
+			from := []string{f.DownKiBPerS.Source, f.UpKiBPerS.Source}
+			if x.Paused {
+				from = []string{f.Reason.Source}
+			}
+			if slices.ContainsFunc(from, func(source string) bool { return byOf(source) == byAdmin }) {
+				x.By = byAdmin
 			}
 			out = append(out, x)
 		}

@@ -69,6 +69,8 @@ func standingWords(st *peer.Standing) string {
 	switch {
 	case works && st.Credit != nil && st.Credit.Withheld:
 		return "no tasks: this account is banned, or another computer of it is suspended for what it delivered, until people of the company have looked at that"
+	case works && st.Waits:
+		return "a newcomer without tasks for now: others in its part of the Internet, as behind the same router or provider, have the places there that are for newcomers; it has its turn when one of them is established, or has been away for an hour or two"
 	case works && st.Suspect && st.Enforced:
 		return "in doubt, by its score: more of what this peer delivers is checked, and shown only once others saw the same"
 	case works && st.Suspect:

@@ -143,6 +143,7 @@ func TestStandingSaysWhatFollows(t *testing.T) {
 	}{
 		{peer.Standing{Standing: "established", Suspect: true, Enforced: true}, "in doubt, by its score: more of what this peer delivers is checked, and shown only once", "believed"},
 		{peer.Standing{Standing: "established", Suspect: true}, "in doubt, by its score: more of what this peer delivers is checked\n", "believed"},
+		{peer.Standing{Standing: "newcomer", Waits: true}, "a newcomer without tasks for now", "checked"},
 		{peer.Standing{Standing: "established", Credit: &peer.Credit{Withheld: true}}, "no tasks: this account is banned, or another computer of it is suspended", "believed"},
 		{peer.Standing{Standing: "suspended", Suspect: true, Credit: &peer.Credit{Withheld: true}}, "suspended for what it delivered", "another computer"},
 		{peer.Standing{Standing: "established", Held: held, More: 3}, "3 older cases not listed", "say so once"},

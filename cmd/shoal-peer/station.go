@@ -67,7 +67,7 @@ func (s *station) run(ctx context.Context) error {
 	updating.Go(func() { s.updates.run(ctx, cancel) })
 	served, ready := make(chan error, 1), make(chan struct{})
 	go func() {
-		served <- control.Serve(aside, s.set.Data, s.set.Control, control.Handlers{API: s.api(), Page: page.Files(), Enter: http.HandlerFunc(page.Enter), Shut: http.HandlerFunc(page.Shut), Ready: func() { close(ready) }})
+		served <- control.Serve(aside, s.set.Data, s.set.Control, control.Handlers{API: s.api(), Page: page.Files(), Enter: http.HandlerFunc(page.Enter), Shut: http.HandlerFunc(page.Shut), Ready: func() { close(ready) }, Lost: s.lost})
 		cancel()
 	}()
 	select {
@@ -82,8 +82,18 @@ func (s *station) run(ctx context.Context) error {
 	return err
 }
 
+// lost logs that commands cannot find the peer, or can again.
+func (s *station) lost(err error) {
+	if err != nil {
+		s.log.Error("commands such as shoal-peer status do not find this peer until the file for that can be written; make room on the disk if it is full", "err", err)
+		return
+	}
+	s.log.Info("commands find this peer again")
+}
+
 // peers runs a peer after the other.
 func (s *station) peers(ctx context.Context) error {
+	var before *program
 	for said := false; ; {
 		switch is, err := peer.IsMember(s.settings().Data); {
 		case err != nil:
@@ -101,7 +111,8 @@ func (s *station) peers(ctx context.Context) error {
 		if err := s.takeUp(); err != nil { // shoal-peer join has written limits beside this process
 			return err
 		}
-		p := s.newProgram()
+		p := s.newProgram(before)
+		before = p
 		err := p.run(ctx, s.cmd.Pond, s.cmd.Unpaced, s.out)
 		s.mu.Lock()
 		s.peer = nil
@@ -135,9 +146,12 @@ func (s *station) settings() settings {
 	return s.set
 }
 
-// newProgram makes a peer with the settings of now.
-func (s *station) newProgram() *program {
+// newProgram makes a peer with the settings of now, for which holds what its volunteer has told the one before it, if there was one.
+func (s *station) newProgram(before *program) *program {
 	p := &program{set: s.settings(), log: s.log, level: s.level, turns: crawl.NewTurns(), joined: s.poke, again: make(chan struct{}), wake: make(chan struct{}, 1), lists: make(chan struct{}, 1), webAtHome: s.cmd.AtHome}
+	if before != nil {
+		p.before, p.nets.wishes = before.limits, before.nets.allWishes()
+	}
 	p.ready = func() {
 		s.mu.Lock()
 		s.peer = p

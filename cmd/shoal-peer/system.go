@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ type place struct {
 	data, config string
 	user         string // empty: an account that the system makes
 	log          string // empty: the system keeps the log
+	vars         string // file of variables that the service reads; empty: none
 }
 
 // systemPlace returns the place for a system. macOS makes no accounts for services by itself, so there the peer runs as the user who has installed it.
@@ -41,7 +43,37 @@ func systemPlace(system string, env func(string) string) (place, error) {
 		return place{data: data, config: data + ".toml", user: user, log: home + "/Library/Logs/Shoal/shoal-peer.log"}, nil
 	}
 	data := "/var/lib/" + service.Name
-	return place{data: data, config: data + "/peer.toml", user: service.Name}, nil
+	return place{data: data, config: data + "/peer.toml", user: service.Name, vars: "/etc/shoal/peer.env"}, nil
+}
+
+// variables reads the settings of a file of variables, as systemd reads it for the service: one NAME=VALUE a line, quotes around the value or none. No file is
+// none of them.
+func variables(file string) (vars []string, err error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // root has read what only root may, and passed it on
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the service's variables: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if name = strings.TrimSpace(name); !ok || !strings.HasPrefix(name, "SHOAL_PEER_") {
+			continue
+		}
+		value = strings.TrimSpace(value)
+		for _, quote := range []string{`"`, "'"} {
+			if inner, opened := strings.CutPrefix(value, quote); opened && strings.HasSuffix(inner, quote) {
+				value = strings.TrimSuffix(inner, quote)
+				break
+			}
+		}
+		vars = append(vars, name+"="+value)
+	}
+	return vars, nil
 }
 
 // env are the variables by which the program finds its place.
@@ -74,6 +106,11 @@ func (c *cli) elsewhere(ctx context.Context, command string, args []string, s *s
 	if err != nil {
 		return fail(err)
 	}
+	more, err := variables(p.vars)
+	if err != nil {
+		return fail(err)
+	}
+	s.env = slices.Concat(more, s.env) // what is set for this command counts first
 	if as != nil {
 		return delegated(ctx, as, args, &p, s)
 	}

@@ -48,7 +48,7 @@ func viewOf(st *status, err error) trayView {
 	v := trayView{says: st.Says, there: true, pause: true}
 	switch st.State {
 	case statePaused, stateFinishing, stateDraining:
-		v.mood, v.pause = moodResting, st.Mode == queue.Open.String() // held by a limit: resume would not end that
+		v.mood, v.pause = moodResting, st.Mode == queue.Open.String() // held by a limit, which resume would not end
 	case stateWorking, stateIdle:
 		v.mood = moodWorking
 	}

@@ -53,7 +53,8 @@ type updater struct {
 	log    *slog.Logger
 	minute time.Duration
 	times  release.Times
-	trial  string        // this program's version, if it is on probation
+	own    string        // this program's version
+	trial  string        // the same, if it is on probation
 	poke   chan struct{} // look at once
 	begun  time.Time
 
@@ -68,27 +69,55 @@ type updater struct {
 	failed  error     // why the last look came to nothing
 	have    int64     // of the download
 	length  int64
-	take    bool // the volunteer says so
+	take    bool   // the volunteer says so
+	takes   string // of which version
 	swapped bool
 }
 
 func newUpdater(s *station, minute time.Duration) *updater {
-	return &updater{s: s, folder: programs.At(s.settings().Data), log: s.log, minute: minute, times: release.InMinutes(minute), trial: os.Getenv(envTrial), poke: make(chan struct{}, 1), begun: time.Now()}
+	return &updater{s: s, folder: programs.At(s.settings().Data), log: s.log, minute: minute, times: release.InMinutes(minute), own: version.String(), trial: os.Getenv(envTrial), poke: make(chan struct{}, 1), begun: time.Now()}
 }
 
-// agent is the one whose network's releases are taken: that of the network in the data folder itself, or the first of the others.
-func (u *updater) agent() *peer.Agent {
-	if p := u.s.running(); p != nil {
-		if list := p.nets.all(); len(list) > 0 {
-			return list[0].agent
+// errResting is returned while the network that brings the updates is not crawled for. Another network's word is not taken in its place: whose programs run
+// here was chosen by joining that one first.
+var errResting = errors.New("the network that brings the updates is not crawled for now")
+
+// agent is the one whose network's releases are taken: that of the network which was joined first, until it is left. It is nil while none runs at all.
+func (u *updater) agent() (*peer.Agent, error) {
+	p := u.s.running()
+	if p == nil {
+		return nil, nil
+	}
+	list := p.nets.all()
+	if len(list) == 0 {
+		return nil, nil
+	}
+	data := u.s.settings().Data
+	st, err := u.folder.Load()
+	if err != nil {
+		return nil, err
+	}
+	m, is, err := peer.Oldest(data, st.Network)
+	if err != nil {
+		return nil, fmt.Errorf("which network brings the updates cannot be told: %w", err)
+	}
+	if !is { // all are being left
+		return nil, nil
+	}
+	if name := m.Network.String(); name != st.Network && (st.Network != "" || m.Dir != data) { // others may be joined and left: it stays this one
+		if err := u.change(func(st *programs.State) error { st.Network = name; return nil }); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	if i := slices.IndexFunc(list, func(n *network) bool { return n.at.Dir == m.Dir }); i >= 0 {
+		return list[i].agent, nil
+	}
+	return nil, errResting
 }
 
 // setting is what holds about updates.
 func (u *updater) setting() string {
-	if _, err := release.Parse(version.String()); err != nil {
+	if _, err := release.Parse(u.own); err != nil {
 		return updateBuilt
 	}
 	if service.PackagedBy(cmp.Or(os.Getenv(envInstalled), installedPath())) != "" {
@@ -154,9 +183,7 @@ func (u *updater) tell(ctx context.Context) {
 		case <-t.C:
 		}
 		st := u.s.status()
-		now := programs.Signs{Version: u.trial, Sign: release.Sign{
-			Paused: st.Mode == queue.Paused.String() || st.Mode == queue.Drain.String() || st.Hold != "",
-			Member: st.Home.At != "", Taken: last.Taken || st.Counters.Accepted > 0 || len(st.Running) > 0, Finished: st.Counters.Updated > 0}}
+		now := programs.Signs{Version: u.trial, Sign: signOf(st, last.Taken)}
 		if now == last {
 			continue
 		}
@@ -170,13 +197,42 @@ func (u *updater) tell(ctx context.Context) {
 	}
 }
 
+// signOf is what a status shows of a version on probation. taken tells that it had taken a task before.
+func signOf(st *status, taken bool) release.Sign {
+	c := &st.Counters
+	s := release.Sign{
+		Paused: resting(st),
+		Member: connected(st), Taken: taken || c.Accepted > 0 || len(st.Running) > 0, Finished: c.Updated > 0, Ended: c.Updated + c.Failed}
+	mislaid := c.Lost+c.Dropped > 0 && c.Updated+c.Failed+c.Stopped == 0 // all that it took came to nothing
+	s.Idle = s.Taken && len(st.Running)+len(st.Waiting) == 0 && !mislaid
+	return s
+}
+
+// resting reports whether no network is worked for, by an order or a limit. One that is worked for shows what there is to see of a version.
+func resting(st *status) bool {
+	rests := func(x *peer.Status) bool {
+		return x.Mode == queue.Paused.String() || x.Mode == queue.Drain.String() || x.Hold != ""
+	}
+	for i := range st.Networks {
+		if !rests(&st.Networks[i].Status) {
+			return false
+		}
+	}
+	return len(st.Networks) > 0 || rests(&st.Status)
+}
+
+// connected reports whether a network's server is. One company's server that is away says nothing of a version.
+func connected(st *status) bool {
+	return st.Home.At != "" || slices.ContainsFunc(st.Networks, func(x networkTold) bool { return x.Home.At != "" })
+}
+
 func (u *updater) wake() { wake(u.poke) }
 
 // look asks for a newer version, and fetches it. ready tells that one is here.
 func (u *updater) look(ctx context.Context) (ready bool, err error) {
-	a := u.agent()
-	if a == nil || a.Wire() == nil {
-		return false, nil
+	a, err := u.agent()
+	if err != nil || a == nil || a.Wire() == nil {
+		return false, err
 	}
 	node := a.Wire()
 	st, err := u.folder.Load()
@@ -188,8 +244,8 @@ func (u *updater) look(ctx context.Context) (ready bool, err error) {
 		return false, nil
 	}
 	setting := u.setting()
-	onTrial := st.Trial != nil && st.Trial.Version == version.String()
-	report := release.Report{Version: version.String(), System: runtime.GOOS + "-" + runtime.GOARCH, Setting: setting, Trial: onTrial, Falls: st.Falls()}
+	onTrial := st.Trial != nil && st.Trial.Version == u.own
+	report := release.Report{Version: u.own, System: runtime.GOOS + "-" + runtime.GOARCH, Setting: setting, Trial: onTrial, Falls: st.Falls()}
 	var c carry.Client
 	var o carry.Offer
 	for _, id := range servers {
@@ -204,17 +260,19 @@ func (u *updater) look(ctx context.Context) (ready bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("the company's server does not answer: %w", err)
 	}
-	u.mu.Lock()
-	u.offer, u.asked, u.in = o, time.Now(), release.In(o.Version, node.ID().String(), o.Share)
-	in, take, stale := u.in, u.take, time.Since(u.listed) >= listEvery*u.minute
-	u.mu.Unlock()
+	in, take, stale := u.offered(o, node.ID().String())
 	_, refused := st.Refuses(o.Version)
-	none := st.Trial != nil || refused || !release.Newer(o.Version, version.String()) || !in && !take
+	if !refused && (take || in && setting == updateAuto) && st.Trial.Stuck() {
+		if err := u.overtake(&st, o.Version); err != nil {
+			return false, err
+		}
+	}
+	none := st.Trial != nil || refused || !release.Newer(o.Version, u.own) || !in && !take
 	switch {
 	case setting == updateBuilt || setting == updateBy || setting == updateOff && !take:
 		return false, nil
 	case st.Trial != nil && !onTrial: // it could not be started; perhaps it can now
-		return time.Since(u.begun) >= updateEvery*u.minute, nil
+		return take || time.Since(u.begun) >= startAgain(st.Trial.Failed)*u.minute, nil
 	case none && !stale:
 		return false, nil
 	case !none && st.Next != nil && st.Next.Version == o.Version:
@@ -238,7 +296,39 @@ func (u *updater) look(ctx context.Context) (ready bool, err error) {
 	if setting == updateAsk && !take {
 		return false, nil
 	}
-	return u.fetch(ctx, c, &p)
+	held := func() bool { return a.Status().Hold != "" } // a limit, a battery, a link that is paid by volume
+	return u.fetch(ctx, c, &p, held)
+}
+
+// offered notes what the company's server offers to the peer of a name. That a version is to be taken was said of that one: a newer one is another.
+func (u *updater) offered(o carry.Offer, name string) (in, take, stale bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.offer, u.asked, u.in = o, time.Now(), release.In(o.Version, name, o.Share)
+	if release.Newer(o.Version, u.takes) {
+		u.take, u.takes = false, ""
+	}
+	return u.in, u.take, time.Since(u.listed) >= listEvery*u.minute
+}
+
+// startAgain is after how many minutes a version is tried again of which so many starts came to nothing: an hour at first, then longer and longer, a day at
+// most. Each try ends what this program does.
+func startAgain(failed int) time.Duration {
+	return time.Duration(min(updateEvery<<min(max(failed-1, 0), 10), updateLatest))
+}
+
+// overtake has a newer version take the place of one that cannot be started.
+func (u *updater) overtake(st *programs.State, offered string) error {
+	stuck := *st.Trial
+	if !release.Newer(offered, stuck.Version) {
+		return nil
+	}
+	u.log.Warn("a version that cannot be started makes room for a newer one", "version", stuck.Version, "newer", offered, "why", stuck.Why)
+	return u.change(func(now *programs.State) error {
+		now.Overtake(offered)
+		*st = *now
+		return nil
+	})
 }
 
 // updateServers are the servers to ask for updates, at most mostAsked: the one that is connected, then the network's managers. All of them serve the same list.
@@ -303,10 +393,10 @@ func (u *updater) list(ctx context.Context, node *wire.Node, c carry.Client) (ma
 // errNoRoom is returned where the disk has no room for an update.
 var errNoRoom = errors.New("no room for the update")
 
-// fetch downloads a program, and checks it.
-func (u *updater) fetch(ctx context.Context, c carry.Client, p *trusted.Program) (ready bool, err error) {
-	if u.s.status().Hold != "" {
-		return false, nil // a limit, a battery, a link that is paid by volume
+// fetch downloads a program, and checks it. held reports whether the agent that it comes by is on hold.
+func (u *updater) fetch(ctx context.Context, c carry.Client, p *trusted.Program, held func() bool) (ready bool, err error) {
+	if held() {
+		return false, nil
 	}
 	set := u.s.settings()
 	have := u.folder.Have(p)
@@ -322,7 +412,7 @@ func (u *updater) fetch(ctx context.Context, c carry.Client, p *trusted.Program)
 	u.progress(have, p.Length)
 	defer u.progress(0, 0)
 	err = c.Download(ctx, p.Target, have, p.Length, func(b []byte) error {
-		if u.s.status().Hold != "" {
+		if held() {
 			return errHeld
 		}
 		if err := u.folder.Put(p, have, b); err != nil {
@@ -371,58 +461,6 @@ func (u *updater) progress(have, length int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.have, u.length = have, length
-}
-
-// may reports whether the version that is here may take over now: its volunteer says so, nothing is crawled, or it has waited for a day.
-func (u *updater) may() bool {
-	u.mu.Lock()
-	take := u.take
-	u.mu.Unlock()
-	if take {
-		return true
-	}
-	if u.setting() != updateAuto {
-		return false
-	}
-	st := u.s.status()
-	if st.Mode != queue.Open.String() { // a pause leaves the computer alone, and an order of its volunteer would end with the program
-		return false
-	}
-	if len(st.Running)+len(st.Waiting) == 0 {
-		return true
-	}
-	rec, err := u.folder.Load()
-	return err == nil && time.Since(rec.Since) > updateLatest*u.minute
-}
-
-// swap lets running tasks come to their end, and notes that the new version runs next.
-func (u *updater) swap(ctx context.Context) error {
-	p := u.s.running()
-	if p == nil {
-		return errNotJoined
-	}
-	finish := u.s.status().Mode == queue.Open.String()
-	if finish {
-		if err := p.do("finish", nil); err != nil {
-			return err
-		}
-		for end := time.Now().Add(finishLatest * u.minute); time.Now().Before(end) && len(u.s.status().Running) > 0; {
-			if err := pause(ctx, lookEvery(u.minute)); err != nil {
-				return err
-			}
-		}
-	}
-	if err := u.change(begun); err != nil { // the volunteer may have refused it meanwhile
-		if finish {
-			err = errors.Join(err, p.do("resume", nil))
-		}
-		return err
-	}
-	u.log.Info("makes room for a new version")
-	u.mu.Lock()
-	u.swapped = true
-	u.mu.Unlock()
-	return nil
 }
 
 // begun puts the new version on trial.

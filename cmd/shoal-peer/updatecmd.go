@@ -12,7 +12,6 @@ import (
 	"shoal/internal/release"
 	"shoal/internal/release/programs"
 	"shoal/internal/service"
-	"shoal/internal/version"
 	"shoal/peer/words"
 )
 
@@ -39,7 +38,7 @@ type updateTold struct {
 
 // told says how updates stand.
 func (u *updater) told(lang string) updateTold {
-	t := updateTold{Setting: u.setting(), Version: version.String(), level: levelOK}
+	t := updateTold{Setting: u.setting(), Version: u.own, level: levelOK}
 	st, err := u.folder.Load()
 	t.Refused, t.Last, t.LastAt = st.Refused, st.Last, st.LastAt
 	u.mu.Lock()
@@ -54,7 +53,8 @@ func (u *updater) told(lang string) updateTold {
 	}
 	newer := release.Newer(t.Offered, t.Version)
 	r, refused := st.Refuses(t.Offered)
-	t.Mine = (t.Setting == updateAuto || t.Setting == updateAsk || t.Setting == updateOff) && newer && st.Trial == nil && !(refused && r.Fell)
+	stuck := st.Trial.Stuck() && (refused || !release.Newer(t.Offered, st.Trial.Version)) // else the newer one is what there is to say
+	t.Mine = (t.Setting == updateAuto || t.Setting == updateAsk || t.Setting == updateOff) && (newer && (st.Trial == nil || st.Trial.Stuck()) && !(refused && r.Fell) || stuck)
 	say := func(state, level string, args ...any) {
 		t.State, t.level, t.text = state, level, words.T("update."+state, args...)
 	}
@@ -66,7 +66,9 @@ func (u *updater) told(lang string) updateTold {
 	case st.Trial != nil && st.Trial.Version == t.Version:
 		t.Before = st.Trial.From
 		say("trial", levelNote, t.Version, st.Trial.From)
-	case st.Trial != nil: // it could not be started yet
+	case stuck:
+		say("stuck", levelBad, st.Trial.Version, st.Trial.Why)
+	case st.Trial != nil && !st.Trial.Stuck(): // it was not started yet
 		say("ready", levelNote, st.Trial.Version)
 	case failed != nil:
 		say("failed", levelBad, plain.Error(failed))

@@ -37,6 +37,7 @@ type webLost struct {
 	mu    sync.Mutex
 	sites map[string]string // kind of error, of sites that did not answer; none of any kind has answered since
 	since time.Time         // the first of them
+	last  time.Time         // any visit that failed so
 
 	inside      map[string]struct{} // sites since the last answer whose names led to addresses that may not be asked
 	insideSince time.Time
@@ -47,6 +48,8 @@ const (
 	lostNames = 2  // where names were not found out, or the proxy did not help
 	lostSites = 4  // where connections failed, or addresses were forbidden
 	lostMost  = 16 // sites that are remembered
+
+	lostFor = time.Hour // after the last of them: who asks nothing does not know whether it is mended
 )
 
 // visit notes a visit of any site.
@@ -65,6 +68,7 @@ func (l *webLost) visit(v crawl.Visit) {
 		if l.sites == nil {
 			l.sites, l.since = map[string]string{}, v.At
 		}
+		l.last = v.At
 		if len(l.sites) < lostMost {
 			l.sites[u.Host] = v.Kind
 		}
@@ -73,6 +77,7 @@ func (l *webLost) visit(v crawl.Visit) {
 		if l.inside == nil {
 			l.inside, l.insideSince = map[string]struct{}{}, v.At
 		}
+		l.last = v.At
 		if len(l.inside) < lostMost {
 			l.inside[u.Host] = struct{}{}
 		}
@@ -87,6 +92,9 @@ func (l *webLost) visit(v crawl.Visit) {
 func (l *webLost) says(now time.Time) words.Text {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if now.Sub(l.last) > lostFor {
+		return words.Text{}
+	}
 	names, proxy := 0, 0
 	for _, kind := range l.sites {
 		switch kind {

@@ -46,3 +46,18 @@ func TestWebLost(t *testing.T) {
 		}
 	}
 }
+
+// TestWebLostIsForgotten: a peer that has asked no site for an hour does not say that none is reached.
+func TestWebLostIsForgotten(t *testing.T) {
+	now := time.Date(2026, 3, 2, 8, 0, 0, 0, time.Local)
+	var l webLost
+	for _, host := range []string{"a", "b"} {
+		l.visit(crawl.Visit{URL: "http://" + host + "/", At: now, Kind: "dns-timeout"})
+	}
+	if l.says(now.Add(50*time.Minute)).Key == "" {
+		t.Error("nothing is said after 50 minutes")
+	}
+	if says := l.says(now.Add(70 * time.Minute)); says.Key != "" {
+		t.Errorf("after 70 minutes: %s", says.In(words.English))
+	}
+}

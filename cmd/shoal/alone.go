@@ -17,7 +17,7 @@ import (
 // they made: volunteers of a closed network whose home was another manager would be shut out without that.
 
 // keyGood is for how long what a working key has signed may be shown after its manager was seen last: a certificate can be renewed for a while after its end.
-const keyGood = member.CertificateLife + member.DefaultGrace
+const keyGood = member.RenewalLife
 
 // keysKept bounds the working keys that are kept in the database.
 const keysKept = 64
@@ -52,6 +52,19 @@ func (st *station) recallEarlier(ctx context.Context) error {
 	}
 	st.issuer.TakeInvites([32]byte(s.Key), s.uses())
 	return nil
+}
+
+// with adds the working keys that this manager had before: a volunteer that was off when the key was rotated, or its delegation renewed, is let in again, as
+// after any other absence.
+func (e earlier) with(own []member.Earlier, now time.Time) *earlier {
+	e.keys = slices.Clone(e.keys)
+	for _, k := range own {
+		if k.Until.IsZero() {
+			k.Until = now
+		}
+		e.keys = append(e.keys, keyUsed{k.Delegation, k.Until})
+	}
+	return &e
 }
 
 // addEarlier has a network document leave good what managers have signed that had shared the network, as it was among them.

@@ -75,6 +75,101 @@ func TestKeysOfEarlierManagers(t *testing.T) {
 	}
 }
 
+// TestVolunteersOutliveAKey lets volunteers of a closed network in again that were off while the manager's working key was rotated, or its delegation renewed, as
+// after any other absence, also where the manager began to use the new key long after. What a stolen key has signed counts no more.
+func TestVolunteersOutliveAKey(t *testing.T) {
+	const day = 24 * time.Hour
+	began := time.Now().Add(-400 * day)
+	for _, c := range []struct {
+		what     string
+		change   func(dir string, k *member.Keys, now time.Time) (*member.Keys, error)
+		used     time.Duration // from the change to the manager's start with what came of it
+		away     time.Duration // how long after that a volunteer comes that was there until then
+		outdated bool
+	}{
+		{"renewed on the way, back after three days", func(_ string, k *member.Keys, now time.Time) (*member.Keys, error) { return k, k.Refresh(now) }, 0, 3 * day, false},
+		{"rotated, back after three days", nil, 0, 3 * day, false},
+		{"rotated, back after a month", nil, 0, member.DefaultGrace, false},
+		{"rotated, back after two months", nil, 0, 2 * member.DefaultGrace, true},
+		{"rotated, the manager started anew three days later", nil, 3 * day, time.Minute, false},
+		{"rotated, the manager started anew three days later, back after three more", nil, 3 * day, 3 * day, false},
+		{"rotated twice", func(dir string, _ *member.Keys, now time.Time) (*member.Keys, error) {
+			if _, err := member.Rotate(dir, now, false); err != nil {
+				return nil, err
+			}
+			return member.Rotate(dir, now, false)
+		}, 0, time.Minute, false},
+		{"stolen", func(dir string, _ *member.Keys, now time.Time) (*member.Keys, error) {
+			return member.Rotate(dir, now, true)
+		}, 0, time.Minute, true},
+		{"rotated, then stolen", func(dir string, _ *member.Keys, now time.Time) (*member.Keys, error) {
+			if _, err := member.Rotate(dir, now, false); err != nil {
+				return nil, err
+			}
+			return member.Rotate(dir, now, true)
+		}, 0, time.Minute, true},
+	} {
+		dir := filepath.Join(t.TempDir(), "keys")
+		k, err := member.LoadOrCreate(dir, began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := member.NewVerifier(k.Network)
+		learn := func(k *member.Keys, now time.Time) {
+			t.Helper()
+			sealed, least := k.Delegations(now)
+			d := member.Document{Network: k.Network, Delegations: sealed, MinSerial: least, Issued: now, NotAfter: now.Add(time.Hour)}
+			(earlier{}).with(k.Earlier(), now).addEarlier(&d, now)
+			doc, err := k.Authority.SignDocument(d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, changed, err := v.Learn(now, doc); err != nil || !changed {
+				t.Fatalf("%s: the document is not taken: %v", c.what, err)
+			}
+		}
+		if err := k.Begin(began); err != nil {
+			t.Fatal(err)
+		}
+		learn(k, began)
+		now := began.Add(member.DelegationLife - 50*day)
+		old := *k
+		if oldAuthority, err := member.LoadOrCreate(dir, began); err != nil { // which signs still when the file has another
+			t.Fatal(err)
+		} else {
+			old.Authority = oldAuthority.Authority
+		}
+		if c.change == nil {
+			c.change = func(dir string, _ *member.Keys, now time.Time) (*member.Keys, error) {
+				return member.Rotate(dir, now, false)
+			}
+		}
+		next, err := c.change(dir, k, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(c.used)
+		cert, err := old.Authority.Certify(member.Certificate{Peer: "p", Account: "p", Role: member.Peer, NotBefore: now.Add(-time.Minute), NotAfter: now.Add(member.CertificateLife)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := next.Begin(now); err != nil {
+			t.Fatal(err)
+		}
+		issuer, err := member.NewIssuer(next.Authority, member.Policy{Closed: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := now; at.Before(now.Add(c.away)); at = at.Add(12 * time.Hour) { // as the manager does while it runs
+			learn(next, at)
+		}
+		now = now.Add(c.away)
+		if _, err := issuer.Renew(now, "p", cert, v); (err != nil) != c.outdated || err != nil && !errors.Is(err, member.ErrOutdated) && !errors.Is(err, member.ErrExpired) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+}
+
 // TestInvitesUsedAlone has a manager that had the network for itself grant invites of a time when there were several: when there are several again, what it granted
 // is counted at all.
 func TestInvitesUsedAlone(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 // A manager among several may be taken for gone, as when it was cut off from the database for some seconds. What it would still write is refused from then on,
-// so it begins anew, with a new tenancy and a new name in the archive's log, by itself. So does one whose clock was set back to before the network began.
+// so it begins anew, with a new tenancy and a new name in the archive's log, by itself. So does one whose clock was set back to before the network began, and one whose database stands elsewhere than the manager knew, as after a failover.
 
 // anew is why a manager has begun anew.
 type anew struct {
@@ -43,7 +43,7 @@ func (a *anew) finding(now time.Time) (desk.Finding, bool) {
 // anewPace is of starts that follow one another.
 var anewPace = again.Bounds{First: 100 * time.Millisecond, Last: 10 * time.Second}
 
-// keepRunning runs a manager, and again when its data has moved, and anew when the others have taken its work over, or its archive must be opened again. After that it waits
+// keepRunning runs a manager, and again when its data has moved, and anew when the others have taken its work over, its database stands elsewhere, or its archive must be opened again. After that it waits
 // for a database or a bucket that is away, and after a move for a command that has opened the folder in the pause.
 func keepRunning(ctx context.Context, cfg stationConfig, say func(string), run func(stationConfig) error) error {
 	wait, moved := again.Every(anewPace), false
@@ -61,7 +61,7 @@ func keepRunning(ctx context.Context, cfg stationConfig, say func(string), run f
 			return err
 		}
 		switch why := plain.Error(err); {
-		case errors.Is(err, manager.ErrEnded), errors.Is(err, manager.ErrSetBack), cfg.several && errors.Is(err, errReopen):
+		case errors.Is(err, manager.ErrEnded), errors.Is(err, manager.ErrSetBack), errors.Is(err, manager.ErrElsewhere), cfg.several && errors.Is(err, errReopen):
 			cfg.anew = &anew{time.Now(), why, errors.Is(err, manager.ErrSetBack)}
 			say(why + ". Starting anew.")
 			wait.Reset()

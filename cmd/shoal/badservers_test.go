@@ -43,6 +43,14 @@ func TestBadServers(t *testing.T) {
 	if _, err := bucket.Open(t.Context(), bucket.Config{URL: owned.URL(), Network: [32]byte{1}}); err != nil {
 		t.Fatal(err)
 	}
+	full := s3lab.Start(t, s3lab.Options{})
+	b, err := bucket.Open(t.Context(), bucket.Config{URL: full.URL()})
+	if err == nil {
+		err = b.Put(t.Context(), "warc/shoal-20260102030405-00001/000000000000-0123456789abcdef.warc.gz", []byte("pages"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	c, err := pgx.Connect(t.Context(), pg.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -73,33 +81,34 @@ func TestBadServers(t *testing.T) {
 		db, bucket, flags string
 		say               []string
 	}{
-		"no URL":                       {db: "mysql://operator:hidden@h/x", bucket: store.URL(), say: []string{"postgres://"}},
-		"a slash in the password":      {db: "postgres://operator:a/hidden@h/x", bucket: store.URL(), say: []string{"/ %2F"}},
-		"an @ in the password":         {db: "postgres://operator:a@hidden@h/x", bucket: store.URL(), say: []string{"@ is written %40"}},
-		"a slash in the secret":        {db: socket("empty"), bucket: "s3://key:a/hidden@h/bucket", say: []string{"the bucket's URL", "/ is written %2F"}},
-		"nobody answers":               {db: "postgres://operator:hidden@127.0.0.1:1/x", bucket: store.URL(), say: []string{"no PostgreSQL answers", "correct --db"}},
-		"wrong password":               {db: at("operator:hiddenx", "empty", ""), bucket: store.URL(), say: []string{"correct user and password"}},
-		"no such user":                 {db: at("stranger:hidden", "empty", ""), bucket: store.URL(), say: []string{"correct user and password"}},
-		"no such database":             {db: at("operator:hidden", "missing", ""), bucket: store.URL(), say: []string{"createdb"}},
-		"no right":                     {db: at("operator:hidden", "postgres", ""), bucket: store.URL(), say: []string{"GRANT CREATE"}},
-		"no TLS at the database":       {db: at("operator:hidden", "empty", "sslmode=require"), bucket: store.URL(), say: []string{"does not speak TLS: switch ssl on", "sslmode=disable"}},
-		"newer tables":                 {db: socket("newer"), bucket: store.URL(), say: []string{"99"}},
-		"another network's database":   {db: socket("theirs"), bucket: store.URL(), say: []string{"is of network", "choose another database"}},
-		"no bucket's URL":              {db: socket("empty"), bucket: "https://h/b", say: []string{"s3://"}},
-		"no such bucket":               {db: socket("empty"), bucket: store.URLOf(s3lab.Access, s3lab.Secret, "missing"), say: []string{"create it, or correct --bucket"}},
-		"a bucket's name":              {db: socket("empty"), bucket: "s3://a:hidden@127.0.0.1:1/b?tls=off", say: []string{"no bucket can have the name b", "correct --bucket"}},
-		"no store":                     {db: socket("empty"), bucket: "s3://a:hidden@127.0.0.1:1/bucket?tls=off", say: []string{"no object store answers"}},
-		"wrong secret":                 {db: socket("empty"), bucket: store.URLOf(s3lab.Access, "hidden", "bucket"), say: []string{"correct the key and the secret"}},
-		"unknown authority":            {db: socket("empty"), bucket: safe.URL(), say: []string{"TLS", "ca=FILE"}},
-		"no TLS at the store":          {db: socket("empty"), bucket: strings.TrimSuffix(store.URL(), "?tls=off"), say: []string{"tls=off"}},
-		"a missing right at the store": {db: socket("empty"), bucket: short.URL(), say: []string{"may not remove", "s3:DeleteObject"}},
-		"another network's bucket":     {db: socket("empty"), bucket: owned.URL(), say: []string{"is of network", "choose another bucket"}},
-		"a bucket alone":               {bucket: store.URL(), say: []string{"--bucket needs --db"}},
-		"several without a bucket":     {db: socket("empty"), flags: "--several", say: []string{"--several needs --bucket", "shoal migrate"}},
-		"several without servers":      {flags: "--several", say: []string{"--several needs --db"}},
-		"an archive without servers":   {flags: "--only archive", say: []string{"--several needs --db"}},
-		"a part that there is not":     {db: socket("empty"), bucket: store.URL(), flags: "--only manager", say: []string{"--only manager: want archive"}},
-		"one too many":                 {db: socket("crowded"), bucket: store.URL(), flags: "--several", say: []string{"no further manager", "16 run", "stop one"}},
+		"no URL":                                    {db: "mysql://operator:hidden@h/x", bucket: store.URL(), say: []string{"postgres://"}},
+		"a slash in the password":                   {db: "postgres://operator:a/hidden@h/x", bucket: store.URL(), say: []string{"/ %2F"}},
+		"an @ in the password":                      {db: "postgres://operator:a@hidden@h/x", bucket: store.URL(), say: []string{"@ is written %40"}},
+		"a slash in the secret":                     {db: socket("empty"), bucket: "s3://key:a/hidden@h/bucket", say: []string{"the bucket's URL", "/ is written %2F"}},
+		"nobody answers":                            {db: "postgres://operator:hidden@127.0.0.1:1/x", bucket: store.URL(), say: []string{"no PostgreSQL answers", "correct --db"}},
+		"wrong password":                            {db: at("operator:hiddenx", "empty", ""), bucket: store.URL(), say: []string{"correct user and password"}},
+		"no such user":                              {db: at("stranger:hidden", "empty", ""), bucket: store.URL(), say: []string{"correct user and password"}},
+		"no such database":                          {db: at("operator:hidden", "missing", ""), bucket: store.URL(), say: []string{"createdb"}},
+		"no right":                                  {db: at("operator:hidden", "postgres", ""), bucket: store.URL(), say: []string{"GRANT CREATE"}},
+		"no TLS at the database":                    {db: at("operator:hidden", "empty", "sslmode=require"), bucket: store.URL(), say: []string{"does not speak TLS: switch ssl on", "sslmode=disable"}},
+		"newer tables":                              {db: socket("newer"), bucket: store.URL(), say: []string{"99"}},
+		"another network's database":                {db: socket("theirs"), bucket: store.URL(), say: []string{"is of network", "choose another database"}},
+		"no bucket's URL":                           {db: socket("empty"), bucket: "https://h/b", say: []string{"s3://"}},
+		"no such bucket":                            {db: socket("empty"), bucket: store.URLOf(s3lab.Access, s3lab.Secret, "missing"), say: []string{"create it, or correct --bucket"}},
+		"a bucket's name":                           {db: socket("empty"), bucket: "s3://a:hidden@127.0.0.1:1/b?tls=off", say: []string{"no bucket can have the name b", "correct --bucket"}},
+		"no store":                                  {db: socket("empty"), bucket: "s3://a:hidden@127.0.0.1:1/bucket?tls=off", say: []string{"no object store answers"}},
+		"wrong secret":                              {db: socket("empty"), bucket: store.URLOf(s3lab.Access, "hidden", "bucket"), say: []string{"correct the key and the secret"}},
+		"unknown authority":                         {db: socket("empty"), bucket: safe.URL(), say: []string{"TLS", "ca=FILE"}},
+		"no TLS at the store":                       {db: socket("empty"), bucket: strings.TrimSuffix(store.URL(), "?tls=off"), say: []string{"tls=off"}},
+		"a missing right at the store":              {db: socket("empty"), bucket: short.URL(), say: []string{"may not remove", "s3:DeleteObject"}},
+		"another network's bucket":                  {db: socket("empty"), bucket: owned.URL(), say: []string{"is of network", "choose another bucket"}},
+		"an archive's bucket and an empty database": {db: socket("empty"), bucket: full.URL(), say: []string{"the database knows nothing", "restore that one from its backup"}},
+		"a bucket alone":                            {bucket: store.URL(), say: []string{"--bucket needs --db"}},
+		"several without a bucket":                  {db: socket("empty"), flags: "--several", say: []string{"--several needs --bucket", "shoal migrate"}},
+		"several without servers":                   {flags: "--several", say: []string{"--several needs --db"}},
+		"an archive without servers":                {flags: "--only archive", say: []string{"--several needs --db"}},
+		"a part that there is not":                  {db: socket("empty"), bucket: store.URL(), flags: "--only manager", say: []string{"--only manager: want archive"}},
+		"one too many":                              {db: socket("crowded"), bucket: store.URL(), flags: "--several", say: []string{"no further manager", "16 run", "stop one"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, err := store.Objects()

@@ -171,30 +171,22 @@ func findChannel(ctx context.Context, a *api.Client, name string) (channel.ID, e
 	if full == "" {
 		return 0, errors.New("an empty word is no channel: name it by its number, as shoal channel list shows it, or by its host")
 	}
+	urls := []string{full}
 	if !strings.Contains(full, "://") {
-		full = "https://" + full
-	}
-	scope, _, err := channel.ScopeOf(full)
-	if err != nil {
-		return 0, fmt.Errorf("%q is neither a channel's number nor a URL: %w", name, err)
-	}
-	query := scope.Host
-	if !strings.Contains(name, "://") {
-		_, query, _ = strings.Cut(scope.Host, "://")
-	}
-	var rows api.Rows
-	if err := a.Quiet().Do(ctx, http.MethodGet, "/channels", url.Values{"q": {query}, "n": {"1000"}}, nil, &rows); err != nil {
-		return 0, err
-	}
-	dir := ""
-	if len(scope.Dirs) == 1 {
-		dir = scope.Dirs[0]
+		urls = []string{"https://" + full, "http://" + full}
 	}
 	var found []channel.ID
-	for _, r := range rows.Channels {
-		_, bare, _ := strings.Cut(r.Host, "://")
-		if (r.Host == query || bare == query) && r.Scope == dir {
-			found = append(found, r.ID)
+	for _, u := range urls {
+		scope, _, err := channel.ScopeOf(u)
+		if err != nil {
+			return 0, fmt.Errorf("%q is neither a channel's number nor a URL: %w", name, err)
+		}
+		id, err := channelOf(ctx, a, &scope)
+		if err != nil {
+			return 0, err
+		}
+		if id != 0 {
+			found = append(found, id)
 		}
 	}
 	switch len(found) {
@@ -204,6 +196,34 @@ func findChannel(ctx context.Context, a *api.Client, name string) (channel.ID, e
 		return 0, fmt.Errorf("%s: %w; shoal channel list shows its channels", name, errWhich)
 	}
 	return 0, fmt.Errorf("%s may be any of channels %v: give a number", name, found)
+}
+
+const lookedAt = 1000 // channels that are asked for at a time
+
+// channelOf finds the channel of a scope, of today's spelling first; 0: there is none. The manager looks for a part of the host's name, which others may have, too.
+func channelOf(ctx context.Context, a *api.Client, scope *channel.Scope) (channel.ID, error) {
+	dir := ""
+	if len(scope.Dirs) == 1 {
+		dir = scope.Dirs[0]
+	}
+	former := channel.ID(0)
+	for from := 0; ; from += lookedAt {
+		var rows api.Rows
+		if err := a.Quiet().Do(ctx, http.MethodGet, "/channels", url.Values{"q": {scope.Host}, "from": {fmt.Sprint(from)}, "n": {fmt.Sprint(lookedAt)}}, nil, &rows); err != nil {
+			return 0, err
+		}
+		for _, r := range rows.Channels {
+			if r.Host == scope.Host && r.Scope == dir {
+				return r.ID, nil
+			}
+			if r.Host == scope.Host && former == 0 && channel.Respell(r.Scope) == dir {
+				former = r.ID
+			}
+		}
+		if from+lookedAt >= rows.Total {
+			return former, nil
+		}
+	}
 }
 
 type channelEditCmd struct {

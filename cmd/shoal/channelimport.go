@@ -49,6 +49,9 @@ func importList(ctx context.Context, a *api.Client, s streams, r io.Reader, f li
 			fmt.Fprintf(s.out, "channel %d  %s\n", n.Channel, plain.Printable(withoutPassword(named[n.Line-1])))
 		}
 	}
+	if more := out.Added - len(out.New); named != nil && more > 0 {
+		fmt.Fprintf(s.out, "and %d more: shoal channel list shows them\n", more)
+	}
 	if out.Blocked > 0 {
 		fmt.Fprintf(s.err, "%d of them are on blocked hosts and wait until those are unblocked: shoal host list --blocked\n", out.Blocked)
 	}

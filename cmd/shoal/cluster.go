@@ -224,6 +224,9 @@ func (cl *cluster) servers(ctx context.Context, w *swimmers) (undo func() error,
 	if cl.up.Verbose {
 		cl.args = append(cl.args, "--verbose")
 	}
+	if cl.up.ClockRight {
+		cl.args = append(cl.args, "--clock-right")
+	}
 	if w.pond == nil {
 		return undo, nil
 	}

@@ -82,6 +82,18 @@ func openDatabase(ctx context.Context, data, url string, network [32]byte, log *
 
 // checkPlaces looks whether a manager may work where its flags say: on a server and in a bucket, or in the data folder. It changes nothing.
 func checkPlaces(ctx context.Context, cfg *stationConfig, network [32]byte) error {
+	p, err := placeOf(cfg, network)
+	if err != nil || p == nil {
+		return err
+	}
+	if err := checkBucket(ctx, cfg, network); err != nil {
+		return err
+	}
+	return p.Check(ctx) // before anything is made in the database: it may have to be restored
+}
+
+// checkBucket looks at a bucket that a flag names.
+func checkBucket(ctx context.Context, cfg *stationConfig, network [32]byte) error {
 	if cfg.bucket == "" {
 		return nil
 	}
@@ -106,27 +118,34 @@ func checkPlaces(ctx context.Context, cfg *stationConfig, network [32]byte) erro
 
 // archivePlace completes the configuration of a manager's archive: in the bucket that its flag names, or where the data folder says.
 func archivePlace(cfg *stationConfig, network [32]byte, writer string, a archive.Config) (archive.Config, error) {
-	p, err := remote.Of(cfg.data)
-	if err != nil {
+	p, err := placeOf(cfg, network)
+	if err != nil || p == nil {
 		return a, err
 	}
-	if p == nil && cfg.bucket == "" {
-		return a, nil
-	}
-	if p == nil {
-		p = &remote.Place{}
-		if p.DB, err = databaseURL(cfg.data); err != nil {
-			return a, err
-		}
-	}
-	if cfg.bucket != "" {
-		p.Bucket = cfg.bucket
-	}
-	p.Network, p.Log = network, cfg.log
 	if writer != "" {
 		p.Writer = writer
 	}
 	return p.Config(a), nil
+}
+
+// placeOf is where the flags of a manager say that its archive is, or its data folder; nil: in the folder.
+func placeOf(cfg *stationConfig, network [32]byte) (*remote.Place, error) {
+	p := remote.Place{DB: cfg.db, Bucket: cfg.bucket, Network: network, Log: cfg.log}
+	var err error
+	if p.Bucket == "" {
+		if p.Bucket, err = remote.Noted(cfg.data, remote.BucketFile); err != nil || p.Bucket == "" {
+			return nil, err
+		}
+	}
+	if p.DB == "" {
+		if p.DB, err = databaseURL(cfg.data); err != nil {
+			return nil, err
+		}
+	}
+	if p.DB == "" && cfg.bucket == "" {
+		_, err = remote.Of(cfg.data) // says what is missing
+	}
+	return &p, err
 }
 
 // errNoArchive is returned where no archive was made yet.

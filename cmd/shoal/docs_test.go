@@ -90,3 +90,20 @@ func TestDeployFilesFitTheProgram(t *testing.T) {
 		t.Errorf("only %d command lines were found", lines)
 	}
 }
+
+// TestComposeComesBackAfterAReboot: containers that end in an orderly way when the machine does start again with it.
+func TestComposeComesBackAfterAReboot(t *testing.T) {
+	text, err := os.ReadFile("../../deploy/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^ +restart: *([a-z-]+)`).FindAllStringSubmatch(string(text), -1)
+	if len(found) < 4 {
+		t.Errorf("only %d lines say what starts again", len(found))
+	}
+	for _, m := range found {
+		if m[1] != "unless-stopped" {
+			t.Errorf("restart: %s leaves what was ended by a reboot", m[1])
+		}
+	}
+}

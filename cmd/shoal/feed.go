@@ -64,8 +64,9 @@ func (c *feedCmd) Run(ctx context.Context, s streams) error {
 			if err = errors.Join(err, r.Body.Close()); err != nil {
 				return err
 			}
+			was := cursor
 			cursor = r.Header.Get(archive.CursorHeader)
-			if c.Cursor != "" && n > 0 {
+			if c.Cursor != "" && (n > 0 || cursor != was) { // filters pass over what is read
 				if err := member.WriteFile(c.Cursor, []byte(cursor+"\n")); err != nil {
 					return fmt.Errorf("keep the cursor %s: %w", cursor, err)
 				}

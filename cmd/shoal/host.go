@@ -47,6 +47,9 @@ func (c *hostListCmd) Run(ctx context.Context, s streams) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Name, nextVisit(h.NextVisit), plain.Span(h.CrawlDelay.Duration()), h.Blocked)
 		}
 		if err := w.Flush(); err != nil || len(out.Hosts) > 0 {
+			if err == nil && out.More {
+				_, err = fmt.Fprintf(s.err, "There are more: -n %d shows as many again; a part of the name narrows it down.\n", 2*len(out.Hosts))
+			}
 			return err
 		}
 		what := "crawled or blocked"

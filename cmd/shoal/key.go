@@ -99,7 +99,11 @@ func (c *keyBackupCmd) Run(s streams) error {
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("write the backup: %w", err)
 	}
-	fmt.Fprintf(s.err, "The backup is in %s. Whoever has it is the network: keep it off this machine.\n", c.Out)
+	what := fmt.Sprintf("the network %s, of %s", network, c.Data)
+	if _, err := os.Stat(filepath.Join(c.Data, pondMark)); err == nil {
+		what += ", which crawls a pond and not the Web (--data names another folder)"
+	}
+	fmt.Fprintf(s.err, "The backup of %s is in %s. Whoever has it is the network: keep it off this machine.\n", what, c.Out)
 	if c.JSON {
 		if err := json.NewEncoder(s.out).Encode(map[string]string{"network": network, "file": c.Out}); err != nil {
 			return err

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"syscall"
@@ -126,11 +127,25 @@ func run(ctx context.Context, args []string, s streams) int {
 		fmt.Fprintf(s.err, "shoal: %s\nTry: %s\n", text, help)
 		return 2
 	}
-	if err := k.Run(); err != nil && !errors.Is(err, context.Canceled) {
+	err = k.Run()
+	if back := giveBack(dataOfCommand(k)); back != nil {
+		fmt.Fprintf(s.err, "shoal: %s\n", plain.Error(back))
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
 		fmt.Fprintf(s.err, "shoal: %s\n", plain.Error(err))
 		return 1
 	}
 	return 0
+}
+
+// dataOfCommand is the data folder that a command was told, or its default; empty: it has none.
+func dataOfCommand(k *kong.Context) string {
+	for _, f := range k.Flags() {
+		if f.Name == "data" && f.Target.Kind() == reflect.String {
+			return f.Target.String()
+		}
+	}
+	return ""
 }
 
 // helpVars are the words that help texts name.

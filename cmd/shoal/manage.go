@@ -66,6 +66,7 @@ type managerCmd struct {
 	KeepFeed     time.Duration `help:"Forget changes of the feed older than this; an indexer that was away for longer must export anew; 0: none." default:"2160h" placeholder:"DURATION"`
 	Unjudged     bool          `hidden:"" help:"Judge nothing that peers deliver: for measurements on the pond."`
 	Strays       time.Duration `help:"Remove objects from the bucket that nothing has referred to for so long; 0: 1h." default:"0" placeholder:"DURATION"`
+	ClockRight   bool          `help:"This computer's clock is right now: channels that were dated more than a month ahead, while it was not, are crawled again. Once is enough."`
 	PageHost     words         `help:"Host names, beside addresses, under which the page is reached." placeholder:"NAME,..."`
 	LogJSON      bool          `name:"log-json" help:"Log as JSON lines."`
 	JSON         bool          `name:"json" help:"Print network, join string and page as one JSON object when the manager has started."`
@@ -212,7 +213,7 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 		return cfg, nil, err
 	}
 	cfg.keep = archive.Retention{Captures: c.KeepCaptures, Age: c.KeepAge, Feed: c.KeepFeed}
-	cfg.manager.Unjudged = c.Unjudged
+	cfg.manager.Unjudged, cfg.manager.ClockRight = c.Unjudged, c.ClockRight
 	if cfg.strays = c.Strays; c.Strays < 0 {
 		return cfg, nil, fmt.Errorf("--strays %v: want a time above 0, or 0 for the default", c.Strays)
 	}

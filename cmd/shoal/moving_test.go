@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shoal/channel/postgres"
+	"shoal/manager"
 	"shoal/manager/archive"
 	"shoal/manager/archive/bucket"
 	"shoal/manager/desk"
@@ -62,6 +63,7 @@ func TestKeepRunningAfterAMove(t *testing.T) {
 		{[]error{locked}, locked},
 		{[]error{errMoving, away, locked, fmt.Errorf("x: %w", bucket.ErrUnreachable), nil}, nil},
 		{[]error{errMoving, disk}, disk},
+		{[]error{fmt.Errorf("x: %w", manager.ErrElsewhere), away, nil}, nil},
 	} {
 		n := 0
 		err := keepRunning(t.Context(), stationConfig{}, func(string) {}, func(stationConfig) error { n++; return x.ends[n-1] })

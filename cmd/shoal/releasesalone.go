@@ -56,9 +56,12 @@ func (r *releases) recall(s *releasesShared) error {
 	return r.lookForPrograms()
 }
 
-// later reports whether a roll-out was begun after another one, or is the same and was stopped.
+// later reports whether a roll-out was begun after another one, or is the same and was told later to go on all the same, or is the same and was stopped.
 func later(a, b release.Rollout) bool {
-	return a.Since.After(b.Since) || a.Since.Equal(b.Since) && a.Version == b.Version && a.Stopped != "" && b.Stopped == ""
+	if !a.Since.Equal(b.Since) || a.Version != b.Version {
+		return a.Since.After(b.Since)
+	}
+	return a.Again.After(b.Again) || a.Again.Equal(b.Again) && a.Stopped != "" && b.Stopped == ""
 }
 
 // rollsLater reports whether this manager has begun or stopped a roll-out while it had the network for itself, of which the others' record does not tell.

@@ -121,9 +121,12 @@ func TestReleasesOfOneAmongSeveral(t *testing.T) {
 	rolls := release.Rollout{Version: "v1.0.0", Share: 100, Since: began}
 	stopped, next := rolls, release.Rollout{Version: "v1.1.0", Share: 7, Since: began.Add(time.Minute)}
 	stopped.Stopped = "by an operator"
+	again := rolls
+	again.Again = began.Add(time.Second)
 	for name, c := range map[string]struct{ own, shared, want release.Rollout }{
 		"it stopped it": {stopped, rolls, stopped}, "it began another one": {next, rolls, next}, "the others stopped it": {rolls, stopped, stopped},
 		"the others began another one": {stopped, next, next}, "nothing is new": {rolls, rolls, rolls},
+		"it had it go on": {again, stopped, again}, "the others had it go on": {stopped, again, again},
 	} {
 		r, err := openReleases(t.TempDir(), slog.New(slog.DiscardHandler), func(string) string { return "" }, time.Now)
 		if err != nil {

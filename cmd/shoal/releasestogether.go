@@ -148,7 +148,7 @@ func (r *releases) change(ctx context.Context, do func(s *releasesShared) (did b
 // adopt has this manager serve what the record says.
 func (r *releases) adopt(s *releasesShared) error {
 	r.mu.Lock()
-	if own := r.book.Rollout; own.Version != s.Rollout.Version || own.Share != s.Rollout.Share || own.Stopped != s.Rollout.Stopped || !own.Since.Equal(s.Rollout.Since) {
+	if own := r.book.Rollout; own.Version != s.Rollout.Version || own.Share != s.Rollout.Share || own.Stopped != s.Rollout.Stopped || !own.Since.Equal(s.Rollout.Since) || !own.Again.Equal(s.Rollout.Again) {
 		r.book.Rollout = s.Rollout
 		r.save()
 	}

@@ -34,8 +34,18 @@ func (st *station) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	sessions := filepath.Join(st.cfg.data, "page-sessions.json")
+	kept, err := os.ReadFile(sessions)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		st.cfg.log.Warn("browsers must log in again: their sessions cannot be read", "err", err)
+	}
+	keep := func(b []byte) {
+		if err := member.WriteFile(sessions, b); err != nil {
+			st.cfg.log.Warn("browsers must log in again after a restart: their sessions cannot be kept", "err", err)
+		}
+	}
 	return web.Handler(web.Config{Desk: st.desk, Court: st.desk.Court(), Releases: st.desk.Shelf(), Token: st.token, OpenView: st.cfg.openView && loopback(st.page.Addr()), Hosts: st.cfg.names,
-		API: a, Probes: probes, Debug: profiles(), Log: st.cfg.log})
+		Address: st.page.Addr().String(), Kept: kept, Keep: keep, API: a, Probes: probes, Debug: profiles(), Log: st.cfg.log})
 }
 
 // loopback reports whether only this machine reaches an address.

@@ -79,7 +79,7 @@ func (c *court) look(ctx context.Context, m *manager.Manager, from peer.ID) (s w
 		return s, err
 	}
 	if err == nil {
-		s = wire.Standing{Standing: own.Standing.String(), Suspect: own.Suspect, Enforced: own.Enforced, Score: slices.Max(own.Scores[:]), SuspendAt: own.SuspendAt, More: own.More + max(len(own.Held)-wire.MaxHeld, 0)}
+		s = wire.Standing{Standing: own.Standing.String(), Suspect: own.Suspect, Waits: own.Waits, Enforced: own.Enforced, Score: slices.Max(own.Scores[:]), SuspendAt: own.SuspendAt, More: own.More + max(len(own.Held)-wire.MaxHeld, 0)}
 		for i := range own.Held[:min(len(own.Held), wire.MaxHeld)] {
 			k := &own.Held[i]
 			s.Held = append(s.Held, wire.Held{Case: k.Number, URL: k.URL, Reason: heldFor(k), Ruled: k.Opened, Amount: k.Amount, Objection: k.Objection})

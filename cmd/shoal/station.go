@@ -290,6 +290,9 @@ func (st *station) openWire(ctx context.Context) (err error) {
 		return err
 	}
 	st.undo = append(st.undo, st.node.Close)
+	if err := st.keys.Begin(time.Now()); err != nil { // only volunteers that were off for days need them
+		st.cfg.log.Warn("the working keys of before cannot be kept over a restart", "err", err)
+	}
 	return st.publish(time.Now())
 }
 
@@ -313,7 +316,7 @@ func (st *station) publish(now time.Time) error {
 		MinProtocol: wire.Protocol, Issued: now, NotAfter: now.Add(member.DocumentLife), Banned: st.members.told(now),
 	}
 	if st.others == nil {
-		st.earlier.addEarlier(&d, now)
+		st.earlier.with(st.keys.Earlier(), now).addEarlier(&d, now)
 	}
 	st.addOthers(&d)
 	doc, err := st.keys.Authority.SignDocument(d)
@@ -481,8 +484,13 @@ func (st *station) deed(peer, account string, d conduct.Deed, n int) {
 	}
 }
 
-// prefixOf names the network of a peer's address; empty: it is not known.
+// prefixOf names the network of a peer's address: of its connection, if there is one that tells, else as the overlay knows it; empty: it is not known.
 func (st *station) prefixOf(name string) string {
+	if id, err := libp2ppeer.Decode(name); err == nil {
+		if m, _ := st.node.Member(id); m.Prefix != "" {
+			return m.Prefix
+		}
+	}
 	s := st.seen.Load() // the first peers may come before there is one
 	if s == nil {
 		return ""

@@ -115,7 +115,10 @@ func (st *station) renewDocument(ctx context.Context) error {
 				st.cfg.log.Error("network document not renewed", "err", err)
 			}
 		case now := <-t.C:
-			if err := st.keys.Refresh(now); err != nil {
+			st.publishing.Lock()
+			err := st.keys.Refresh(now)
+			st.publishing.Unlock()
+			if err != nil {
 				st.cfg.log.Error("working key's delegation not renewed", "err", err)
 			}
 			if err := errors.Join(st.keepKeys(ctx, now), st.publish(now), st.keepLeast(ctx)); err != nil {
@@ -130,7 +133,7 @@ func (st *station) servePage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return st.serveHTTP(ctx, st.page, &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10})
+	return st.serveHTTP(ctx, bounded(st.page, st.cfg.log), &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10})
 }
 
 // serveHTTP serves until ctx ends.

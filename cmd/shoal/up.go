@@ -38,6 +38,8 @@ type upCmd struct {
 	boardFlags
 	Page    string `help:"Address of the manager's page; empty: none." default:"127.0.0.1:7780" placeholder:"ADDR"`
 	Verbose bool   `short:"v" help:"Log what happens to standard error."`
+
+	ClockRight bool `help:"This computer's clock is right now: channels that were dated more than a month ahead, while it was not, are crawled again. Once is enough."`
 }
 
 // maxPeers bounds the peers of one process.
@@ -194,6 +196,7 @@ func (c *upCmd) station(s streams, began time.Time) (cfg stationConfig, err erro
 	}
 	cfg = stationConfig{name: c.Name, data: data, db: c.DB, bucket: c.Bucket, listen: []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}, page: c.Page, openView: true, log: log, manager: manager.Default()}
 	useStrategy(&cfg.manager, c.Strategy)
+	cfg.manager.ClockRight = c.ClockRight
 	cfg.manager.Contact = c.Contact
 	c.discovery.use(&cfg.manager)
 	if c.For > 0 {

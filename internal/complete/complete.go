@@ -164,13 +164,16 @@ func (p *script) zsh(w io.Writer) {
 	fmt.Fprintf(w, `#compdef %[1]s
 # source <(%[1]s completion zsh)
 %[2]s() {
-  local cmd= i
+  local cmd= i last=1
   local -a commands
   for ((i = 2; i < CURRENT; i++)); do
     case $cmd/$words[i] in
-    %[3]s) cmd=$cmd/$words[i] ;;
+    %[3]s) cmd=$cmd/$words[i] last=$i ;;
     esac
   done
+  # _arguments takes the first word for the command, and those behind it for arguments.
+  shift $((last - 1)) words
+  ((CURRENT -= last - 1))
   case $cmd in
 `, p.name, p.fn, strings.Join(p.paths(), "|"))
 	for _, c := range p.list {
@@ -200,7 +203,8 @@ func (p *script) zsh(w io.Writer) {
 		}
 		fmt.Fprint(w, " ;;\n")
 	}
-	fmt.Fprintf(w, "  esac\n}\ncompdef %s %s\n", p.fn, p.name)
+	// Installed, the file is the body of a function that zsh calls for the first completion, which must offer words already.
+	fmt.Fprintf(w, "  esac\n}\nif [[ $funcstack[1] == _%[2]s ]]; then\n  %[1]s \"$@\"\nfi\ncompdef %[1]s %[2]s\n", p.fn, p.name)
 }
 
 func (p *script) fish(w io.Writer) {

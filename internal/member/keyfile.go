@@ -34,9 +34,10 @@ type Keys struct {
 	Node      [32]byte // Ed25519 seed of the identity in the overlay
 	Stolen    uint64   // up to this serial working keys are in others' hands; 0: none is
 
-	root  *[32]byte // nil: kept offline
-	work  [32]byte
-	ahead uint64 // added to the serial of a first delegation, so that managers of one network have serials of their own
+	root    *[32]byte // nil: kept offline
+	work    [32]byte
+	earlier []Earlier // the oldest first
+	ahead   uint64    // added to the serial of a first delegation, so that managers of one network have serials of their own
 }
 
 // LoadOrCreate opens a key folder, or makes a new network in an empty one. A delegation in its last sixth is renewed if the root key
@@ -84,8 +85,9 @@ func (k *Keys) Refresh(now time.Time) error {
 		return err
 	}
 	if disk.work == k.work && disk.Authority.Delegation().Serial > k.Authority.Delegation().Serial {
-		k.Previous = disk.Previous
+		k.Previous, k.earlier = disk.Previous, disk.earlier
 		k.Authority.by.Store(disk.Authority.by.Load())
+		return k.Begin(now)
 	}
 	return nil
 }
@@ -97,7 +99,7 @@ func load(dir string) (*Keys, error) {
 	for _, f := range []struct {
 		name string
 		take func(string) error
-	}{{fileNode, k.takeNode}, {fileRoot, k.takeRoot}, {fileWork, k.takeWork}, {fileStolen, k.takeStolen}} {
+	}{{fileNode, k.takeNode}, {fileRoot, k.takeRoot}, {fileWork, k.takeWork}, {fileStolen, k.takeStolen}, {fileEarlier, k.takeEarlier}} {
 		s, err := ReadSecret(filepath.Join(dir, f.name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -196,6 +198,9 @@ func (k *Keys) delegate(now time.Time, fresh, keepPrevious bool) error {
 	if previous != nil {
 		out = append(out, encodeText(kindPrev, previous))
 	}
+	if err := k.noteEarlier(previous); err != nil {
+		return err
+	}
 	if err := k.write(fileWork, out...); err != nil {
 		return err
 	}
@@ -234,7 +239,7 @@ func (k *Keys) Outdate(now time.Time, stolen uint64) error {
 func (k *Keys) HasRoot() bool { return k.root != nil }
 
 // Delegations are those that a document should name now, and the lowest serial in use. A previous key stays good for as long as
-// certificates under it may last.
+// certificates under it may last. Earlier tells of those whose certificates may still be renewed.
 func (k *Keys) Delegations(now time.Time) (sealed [][]byte, minSerial uint64) {
 	d := k.Authority.Delegation()
 	if k.Previous != nil && now.Before(d.NotBefore.Add(2*CertificateLife)) {
@@ -385,6 +390,14 @@ func ReadSecret(path string) (string, error) {
 
 func (k *Keys) write(name string, lines ...string) error {
 	return WriteFile(filepath.Join(k.Dir, name), []byte(strings.Join(lines, "\n")+"\n"))
+}
+
+func (k *Keys) remove(name string) error {
+	err := os.Remove(filepath.Join(k.Dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // WriteFile replaces a small secret file: the old one or the new one is there after a crash, never half of it.

@@ -8,8 +8,8 @@ import (
 // Times are the bounds of a probation.
 type Times struct {
 	Member time.Duration // by which the program must have become a member
-	Task   time.Duration // from its first task on, by which it must have finished one
-	Quiet  time.Duration // as a member, after which it is kept although no task came
+	Task   time.Duration // while it holds tasks, in which it must have come to the end of one
+	Quiet  time.Duration // as a member, after which it is kept although no task came, or those that came failed with a report
 	Step   time.Duration // the longest time between two looks that counts; what is longer is sleep
 }
 
@@ -37,7 +37,9 @@ type Sign struct {
 	Online   bool `json:"-"`                  // the network's servers answer, whatever the program says
 	Member   bool `json:"member,omitempty"`   // it is connected to its home
 	Taken    bool `json:"taken,omitempty"`    // it has taken a task
-	Finished bool `json:"finished,omitempty"` // it has finished one
+	Finished bool `json:"finished,omitempty"` // it has finished one, with an update
+	Idle     bool `json:"idle,omitempty"`     // it holds none now of those that it took, and has let none go that it should have finished
+	Ended    int  `json:"ended,omitempty"`    // tasks of which it has sent the report since it started, also that they failed: a host may be dead
 }
 
 // Probation is the trial of a new program. The zero value is its beginning. Its fields are kept over restarts.
@@ -46,7 +48,9 @@ type Probation struct {
 	Member    bool          `json:"member,omitempty"`
 	Taken     bool          `json:"taken,omitempty"`
 	MemberFor time.Duration `json:"member_for,omitempty"` // counted since it became a member
-	TakenFor  time.Duration `json:"taken_for,omitempty"`  // counted since its first task
+	TakenFor  time.Duration `json:"taken_for,omitempty"`  // counted while it held tasks, since it came to the end of one
+	Ended     int           `json:"ended,omitempty"`      // the same of the last sign
+	Reported  bool          `json:"reported,omitempty"`   // it has come to the end of one
 	Crashes   int           `json:"crashes,omitempty"`
 }
 
@@ -57,6 +61,11 @@ func (p *Probation) Look(t Times, passed time.Duration, s Sign) (v Verdict, why 
 	if p.Member && s.Finished {
 		return Keep, ""
 	}
+	if s.Ended > 0 && s.Ended != p.Ended {
+		p.Reported, p.TakenFor = true, 0
+	}
+	p.Ended = s.Ended
+	held := p.Taken && !s.Idle
 	if s.Paused || !s.Online && !s.Member {
 		return GoOn, ""
 	}
@@ -65,15 +74,15 @@ func (p *Probation) Look(t Times, passed time.Duration, s Sign) (v Verdict, why 
 	if p.Member {
 		p.MemberFor += passed
 	}
-	if p.Taken {
+	if held {
 		p.TakenFor += passed
 	}
 	switch {
 	case !p.Member && p.Ran >= t.Member:
 		return FallBack, fmt.Sprintf("did not connect to the network within %s, although the network answered", t.Member)
-	case p.Taken && p.TakenFor >= t.Task:
+	case held && p.TakenFor >= t.Task:
 		return FallBack, fmt.Sprintf("finished no task within %s of taking one", t.Task)
-	case p.Member && !p.Taken && p.MemberFor >= t.Quiet:
+	case p.Member && (!held || p.Reported) && p.MemberFor >= t.Quiet:
 		return Keep, ""
 	}
 	return GoOn, ""

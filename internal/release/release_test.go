@@ -98,7 +98,12 @@ func TestProbations(t *testing.T) {
 				t.Fatal(err)
 			}
 			has := func(w string) bool { return slices.Contains(words, w) }
-			s := Sign{Paused: has("paused"), Online: has("online"), Member: has("member"), Taken: has("taken"), Finished: has("finished")}
+			s := Sign{Paused: has("paused"), Online: has("online"), Member: has("member"), Taken: has("taken"), Finished: has("finished"), Idle: has("idle")}
+			for i := range 10 {
+				if has(fmt.Sprint("ended-", i)) {
+					s.Ended = i
+				}
+			}
 			v, why := GoOn, ""
 			if has("asleep") {
 				v, why = p.Look(times, d, s)
@@ -120,19 +125,25 @@ func TestProbations(t *testing.T) {
 	}
 }
 
-// TestProbationEnds checks that no order of what is seen lets a program stay on probation for ever, or keeps one that finished nothing and was given something.
+// TestProbationEnds checks that no order of what is seen lets a program stay on probation for ever, or keeps one that came to the end of nothing and holds what
+// it was given.
 func TestProbationEnds(t *testing.T) {
 	times := InMinutes(time.Minute)
 	rapid.Check(t, func(t *rapid.T) {
 		var p Probation
 		flip := rapid.Bool()
 		most := times.Member + times.Task + times.Quiet
-		taken := false
+		taken, ended := false, 0
 		for passed := time.Duration(0); passed <= most; passed += times.Step {
 			s := Sign{Online: true, Member: flip.Draw(t, "member"), Taken: taken || rapid.IntRange(0, 400).Draw(t, "taken") == 0}
 			taken = s.Taken
+			s.Idle = taken && rapid.IntRange(0, 3).Draw(t, "idle") == 0
+			if taken && rapid.IntRange(0, 400).Draw(t, "ended") == 0 {
+				ended++
+			}
+			s.Ended = ended
 			v, why := p.Look(times, times.Step, s)
-			if v == FallBack && why == "" || v == Keep && taken {
+			if v == FallBack && why == "" || v == Keep && taken && !s.Idle && ended == 0 {
 				t.Fatalf("%s %q after %v: %+v", verdicts[v], why, passed, p)
 			}
 			if v != GoOn {
@@ -229,6 +240,51 @@ func TestStopped(t *testing.T) {
 	}{{"devel", 1}, {"v1.2.0", -1}, {"v1.2.0", Whole + 1}} {
 		if b.Roll(now, bad.version, bad.share, true) == nil {
 			t.Error(bad)
+		}
+	}
+}
+
+// TestGoesOnAllTheSame: once an operator has a stopped roll-out go on, only those stop it again that fall back from then on, also over a restart, at another
+// manager, and where a peer says again what it has said before.
+func TestGoesOnAllTheSame(t *testing.T) {
+	began := time.Unix(1e9, 0)
+	fall := Fall{"v1.1.0", "crashed 3 times"}
+	at := func(d time.Duration, i int, version string, falls ...Fall) Report {
+		r := report(i, version, falls...)
+		r.At = began.Add(d)
+		return r
+	}
+	b := NewBook(Rollout{Version: "v1.1.0", Share: Whole, Since: began}, nil)
+	for i := range 40 {
+		b.Told(at(time.Minute, i, "v1.1.0"))
+	}
+	for i := range 5 {
+		b.Told(at(2*time.Minute, i, "v1.0.0", fall))
+	}
+	if !strings.Contains(b.Rollout.Stopped, "fell back") {
+		t.Fatal("it goes on")
+	}
+	if err := b.Roll(began.Add(time.Hour), "v1.1.0", Whole, true); err != nil {
+		t.Fatal(err)
+	}
+	other := NewBook(b.Rollout, nil) // of a manager that learns of all of it later
+	other.Told(at(2*time.Hour, 0, "v1.0.0", fall))
+	other.Merge(b.Reports())
+	for name, b := range map[string]*Book{"the manager": b, "after a restart": NewBook(b.Rollout, b.Reports()), "another manager": other} {
+		for i := range 5 {
+			b.Told(at(3*time.Hour, i, "v1.0.0", fall, Fall{"v1.0.9", "crashed 3 times"}))
+		}
+		if err := b.Roll(began.Add(3*time.Hour), "v1.1.0", Whole/2, false); err != nil {
+			t.Errorf("%s cannot narrow it: %v", name, err)
+		}
+		if b.Told(at(4*time.Hour, 5, "v1.0.0", fall)); b.Rollout.Stopped != "" {
+			t.Errorf("%s: the next report of a fall stops it: %s", name, b.Rollout.Stopped)
+		}
+		for i := 6; i < 8; i++ {
+			b.Told(at(5*time.Hour, i, "v1.0.0", fall))
+		}
+		if !strings.Contains(b.Rollout.Stopped, "3 of 35 peers that took it fell back since") {
+			t.Errorf("%s: three that fall back from now on do not stop it: %+v", name, b.Rollout)
 		}
 	}
 }

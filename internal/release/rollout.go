@@ -42,6 +42,8 @@ type Report struct {
 	Setting string    `json:"setting,omitempty"`
 	Falls   []Fall    `json:"falls,omitempty"`
 	At      time.Time `json:"at"`
+
+	FellAt []time.Time `json:"fell_at,omitempty"` // when a manager first heard of each of Falls
 }
 
 // Rollout is which version is given to how many. The zero value gives none.
@@ -50,6 +52,7 @@ type Rollout struct {
 	Share   int       `json:"share,omitempty"` // of Whole
 	Since   time.Time `json:"since,omitzero"`
 	Stopped string    `json:"stopped,omitempty"` // why; empty: it goes on
+	Again   time.Time `json:"again,omitzero"`    // since when it goes on all the same: who fell back before stops it no more
 }
 
 // Book is what a manager knows of its peers' programs, and the roll-out that follows. It is owned by one goroutine.
@@ -86,6 +89,7 @@ func (b *Book) Roll(now time.Time, version string, share int, again bool) error 
 	}
 	b.Rollout.Share, b.Rollout.Stopped = share, ""
 	if again {
+		b.Rollout.Again = now
 		return nil
 	}
 	b.judge()
@@ -121,6 +125,7 @@ func (b *Book) Told(r Report) (changed, news bool) {
 // clipped bounds a report's texts.
 func clipped(r Report) Report {
 	r.Falls = slices.Clone(r.Falls[:min(len(r.Falls), MaxFalls)])
+	r.FellAt = r.FellAt[:min(len(r.FellAt), len(r.Falls))]
 	for i := range r.Falls {
 		f := &r.Falls[i]
 		f.Version, f.Why = clip(f.Version, MaxVersion), clip(f.Why, MaxWhy)
@@ -135,12 +140,33 @@ func same(r, before Report) bool {
 		return false
 	}
 	r.Falls, before.Falls, before.At = nil, nil, r.At
+	r.FellAt, before.FellAt = nil, nil // each manager's own
 	return reflect.DeepEqual(r, before)
 }
 
 func clip(s string, n int) string { return strings.ToValidUTF8(s[:min(len(s), n)], "") }
 
+// fellAt is when a manager first heard of each fall of a report, as this one tells it or an other one of the same peer.
+func fellAt(r, other Report) []time.Time {
+	if len(r.Falls) == 0 {
+		return nil
+	}
+	out := make([]time.Time, len(r.Falls))
+	for i, f := range r.Falls {
+		if out[i] = r.At; i < len(r.FellAt) && !r.FellAt[i].IsZero() {
+			out[i] = r.FellAt[i]
+		}
+		for k, g := range other.Falls {
+			if g.Version == f.Version && k < len(other.FellAt) && !other.FellAt[k].IsZero() && other.FellAt[k].Before(out[i]) {
+				out[i] = other.FellAt[k]
+			}
+		}
+	}
+	return out
+}
+
 func (b *Book) put(r Report) {
+	r.FellAt = fellAt(r, b.peers[r.Peer])
 	b.peers[r.Peer] = r
 	if len(b.peers) <= MaxPeers {
 		return
@@ -212,29 +238,37 @@ func (p *parties) apart() int {
 	return n
 }
 
-// cohort finds those that took the version of the roll-out, and those of them that fell back.
-func (b *Book) cohort() (took, fell parties) {
+// cohort finds those that took the version of the roll-out, and those of them that fell back. Who fell back until a time is left out.
+func (b *Book) cohort(until time.Time) (took, fell parties) {
 	took, fell = newParties(), newParties()
 	for _, r := range b.peers {
-		back := slices.ContainsFunc(r.Falls, func(f Fall) bool { return f.Version == b.Rollout.Version })
-		if back || r.Version == b.Rollout.Version {
+		i := slices.IndexFunc(r.Falls, func(f Fall) bool { return f.Version == b.Rollout.Version })
+		if i >= 0 && !until.IsZero() && (i >= len(r.FellAt) || !r.FellAt[i].After(until)) {
+			continue
+		}
+		if i >= 0 || r.Version == b.Rollout.Version {
 			took.add(r)
 		}
-		if back {
+		if i >= 0 {
 			fell.add(r)
 		}
 	}
 	return took, fell
 }
 
+// judge stops the roll-out where too many fall back. Where an operator had it go on all the same, only those count that fell back since.
 func (b *Book) judge() {
 	if b.Rollout.Version == "" || b.Rollout.Stopped != "" {
 		return
 	}
-	took, fell := b.cohort()
+	took, fell := b.cohort(b.Rollout.Again)
 	over := func(part, all int) bool { return part*100 > all*StopPercent }
 	if over(fell.peers, took.peers) && over(len(fell.accounts), len(took.accounts)) && over(len(fell.networks), len(took.networks)) && fell.apart() >= StopParties {
-		b.Rollout.Stopped = fmt.Sprintf("%d of %d peers that took it fell back, more than %d%%", fell.peers, took.peers, StopPercent)
+		since := ""
+		if !b.Rollout.Again.IsZero() {
+			since = " since it went on all the same"
+		}
+		b.Rollout.Stopped = fmt.Sprintf("%d of %d peers that took it fell back%s, more than %d%%", fell.peers, took.peers, since, StopPercent)
 	}
 }
 
@@ -295,7 +329,7 @@ func (b *Book) Summary(now time.Time) Summary {
 		}
 	}
 	if s.Version != "" {
-		took, fell := b.cohort()
+		took, fell := b.cohort(time.Time{})
 		s.Took, s.Fell = took.peers, fell.peers
 	}
 	for _, v := range slices.Sorted(maps.Keys(runs)) {

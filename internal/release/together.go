@@ -50,6 +50,8 @@ func (b *Book) Merge(list []Report) (stopped, news bool) {
 		before, known := b.peers[r.Peer]
 		r = clipped(r)
 		if known && !r.At.After(before.At) {
+			before.FellAt = fellAt(before, r)
+			b.peers[r.Peer] = before
 			if !same(r, before) { // the other one, whose clock may be ahead, has not taken what this book says
 				b.note(before, true)
 			}

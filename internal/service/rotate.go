@@ -1,7 +1,9 @@
 package service
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -47,7 +49,8 @@ func (l *Log) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	if l.size > 0 && l.size+int64(len(p)) > maxLog {
 		l.f.Close() // before renaming, which Windows demands
-		if err := os.Rename(l.path, l.path+".1"); err != nil {
+		// It is not there where it was renamed before, and then no new one could be opened.
+		if err := os.Rename(l.path, l.path+".1"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return 0, err
 		}
 		if err := l.open(); err != nil {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -308,6 +309,29 @@ func TestLog(t *testing.T) {
 		if st, err := os.Stat(p); err != nil || st.Size() > maxLog || st.Size() == 0 {
 			t.Errorf("%s: %v, %v", p, st, err)
 		}
+	}
+}
+
+// TestLogGoesOnWithoutItsFile: a full log whose file was renamed before, and whose new file could not be opened then, is written again as soon as one can be.
+func TestLogGoesOnWithoutItsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.log")
+	l, err := OpenLog(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := l.Write(bytes.Repeat([]byte("x"), maxLog)); err != nil {
+		t.Fatal(err)
+	}
+	l.f.Close() // which Windows demands
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Write([]byte("after\n")); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "after\n" {
+		t.Errorf("%q, %v", b, err)
 	}
 }
 

@@ -2,13 +2,23 @@
 // part of it.
 package version
 
-import "runtime/debug"
+import (
+	"regexp"
+	"runtime/debug"
+)
 
 // The linker sets stamp: -X shoal/internal/version.stamp=v1.2.3.
 var stamp string
 
-// String returns the stamped version, or the module's version or the commit as the Go tool recorded it, or "devel".
+// numbers are how a version without a v begins.
+var numbers = regexp.MustCompile(`^\d+\.\d+\.\d+`)
+
+// String returns the stamped version, or the module's version or the commit as the Go tool recorded it, or "devel". A release's begins with a v, also
+// where its tag does not: peers compare it with the version that was signed.
 func String() string {
+	if numbers.MatchString(stamp) {
+		return "v" + stamp
+	}
 	if stamp != "" {
 		return stamp
 	}

@@ -44,14 +44,14 @@ func (c *conns) Addrs() []string {
 
 func (c *conns) withID(a ma.Multiaddr) string { return a.String() + "/p2p/" + c.id.String() }
 
-// Member is who a connected peer is; false: not connected, or no member.
-func (c *conns) Member(p peer.ID) (Member, bool) {
+// Member is who a connected peer is; false: not connected, or no member. Of several connections it is one that tells where the peer is, if one does.
+func (c *conns) Member(p peer.ID) (who Member, ok bool) {
 	for _, conn := range c.gate.ConnsToPeer(p) {
-		if m := c.gate.MemberOf(conn); m != nil {
-			return *m, true
+		if m := c.gate.MemberOf(conn); m != nil && (!ok || who.Prefix == "") {
+			who, ok = *m, true
 		}
 	}
-	return Member{}, false
+	return who, ok
 }
 
 // Connected is a member and where it is.

@@ -57,7 +57,9 @@ func (g *greeter) greet(ctx context.Context, c network.Conn) {
 			if m.Role == member.Manager {
 				g.setClock(w)
 			}
-			err = g.admit(c, m, w.Certificate)
+			if err = g.admit(c, m, w.Certificate); err != nil && c.IsClosed() && !errors.Is(err, errBanned) {
+				return // it has ended meanwhile, and callers are told that it is gone
+			}
 		}
 		if err == nil {
 			return
@@ -66,7 +68,7 @@ func (g *greeter) greet(ctx context.Context, c network.Conn) {
 		if errors.Is(err, Outdated) && g.gate.MemberOf(c) != nil {
 			return // it has just heard of the newer keys; dropOutdated closes if it does not renew
 		}
-	} else if g.life.over() || c.IsClosed() {
+	} else if g.life.over() || c.IsClosed() && !isStatus(err) {
 		return
 	} else if isStatus(err) {
 		g.numbers.rejected("refused_by_other")
@@ -175,7 +177,7 @@ func (g *greeter) check(c network.Conn, sealed []byte) (Member, error) {
 	if cert.Peer != c.RemotePeer().String() {
 		return Member{}, refusal(fmt.Errorf("%w: the certificate is of another peer", member.ErrAltered))
 	}
-	return Member{Peer: c.RemotePeer(), Account: cert.Account, Label: cert.Label, Role: cert.Role, NotAfter: cert.NotAfter}, nil
+	return Member{Peer: c.RemotePeer(), Account: cert.Account, Label: cert.Label, Role: cert.Role, NotAfter: cert.NotAfter, Prefix: publicPrefix(c)}, nil
 }
 
 // refusal puts package member's reasons into a Status of the caller's own.

@@ -41,16 +41,17 @@ func (l *life) leave(cancel *context.CancelFunc) {
 	}
 }
 
-// spawn runs f on a goroutine of its own, unless the node ends.
-func (l *life) spawn(f func(context.Context)) {
+// spawn runs f on a goroutine of its own, unless the node ends. It tells whether it does.
+func (l *life) spawn(f func(context.Context)) bool {
 	ctx, leave, ok := l.enter(context.Background())
 	if !ok {
-		return
+		return false
 	}
 	go func() {
 		defer leave()
 		f(ctx)
 	}()
+	return true
 }
 
 // over reports whether the node ends.

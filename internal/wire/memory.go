@@ -124,6 +124,14 @@ func (m moving) Write(b []byte) (n int, err error) {
 	}
 }
 
+// publicPrefix is the network of a connection's other end; empty: it is not a public address, or a relay's.
+func publicPrefix(c network.Conn) string {
+	if a := remoteAddr(c).Unmap(); !c.Stat().Limited && a.IsGlobalUnicast() && !a.IsPrivate() {
+		return member.Prefix(a)
+	}
+	return ""
+}
+
 // remoteAddr is where a connection comes from; invalid: not from an address.
 func remoteAddr(c network.Conn) netip.Addr {
 	ip, err := manet.ToIP(c.RemoteMultiaddr())

@@ -178,10 +178,14 @@ func lobby(r member.Role) *multistream.MultistreamMuxer[protocol.ID] {
 
 func (n *Node) gateConfig() gate.Config {
 	return gate.Config{
-		Crowd:    n.crowd,
-		Timeout:  n.cfg.Gate,
-		Now:      n.Now,
-		Greet:    func(c network.Conn) { n.life.spawn(func(ctx context.Context) { n.greet(ctx, c) }) },
+		Crowd:   n.crowd,
+		Timeout: n.cfg.Gate,
+		Now:     n.Now,
+		Greet: func(c network.Conn, ended func()) {
+			if !n.life.spawn(func(ctx context.Context) { defer ended(); n.greet(ctx, c) }) {
+				ended()
+			}
+		},
 		Answer:   func(s network.Stream) { n.answer(s) },
 		Ready:    n.valid,
 		MayDial:  func(p peer.ID) bool { return !n.home.seeks(p) },

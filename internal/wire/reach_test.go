@@ -72,6 +72,59 @@ func TestRide(t *testing.T) {
 	}
 }
 
+// farConn is a connection from an address.
+type farConn struct {
+	network.Conn
+	from    string
+	relayed bool
+}
+
+func (c farConn) RemoteMultiaddr() ma.Multiaddr { return ma.StringCast(c.from) }
+func (c farConn) Stat() network.ConnStats {
+	return network.ConnStats{Stats: network.Stats{Limited: c.relayed}}
+}
+
+// TestNetworkOfAConnection names the network that a member is connected from, where that is a public address of its own.
+func TestNetworkOfAConnection(t *testing.T) {
+	for _, c := range []struct {
+		conn farConn
+		want string
+	}{
+		{farConn{from: "/ip4/203.0.113.7/tcp/4001"}, "203.0.113.0/24"},
+		{farConn{from: "/ip4/203.0.113.200/udp/4001/quic-v1"}, "203.0.113.0/24"},
+		{farConn{from: "/ip6/2001:db8:1:2::3/tcp/4001"}, "2001:db8:1::/48"},
+		{farConn{from: "/ip6/::ffff:203.0.113.7/tcp/4001"}, "203.0.113.0/24"},
+		{farConn{from: "/ip4/127.0.0.1/tcp/4001"}, ""},
+		{farConn{from: "/ip4/192.168.1.7/tcp/4001"}, ""},
+		{farConn{from: "/ip6/fe80::1/tcp/4001"}, ""},
+		{farConn{from: "/ip4/203.0.113.7/tcp/4001/p2p/12D3KooWGzxzKZYveHXtpG6AsrUJBcWxHBFS2HsEoGTxrMLvKXtf/p2p-circuit", relayed: true}, ""},
+	} {
+		if got := publicPrefix(c.conn); got != c.want {
+			t.Errorf("%s: %q, want %q", c.conn.from, got, c.want)
+		}
+	}
+}
+
+// TestRidesTellTheNetwork has a server tell from which network it has a request that it passes on. What names none tells nothing.
+func TestRidesTellTheNetwork(t *testing.T) {
+	w := newNet(t, openPolicy)
+	a, b := w.member(Config{}), w.mute(Config{})
+	b.HandleRidden(rider, 1000, 5*time.Second, func(_ context.Context, from Member, _ []byte) ([]byte, error) {
+		return []byte("from " + from.Prefix), nil
+	})
+	ride, err := proto.Marshal(&wirepb.Ride{Peer: b.ID().String(), Protocol: string(rider), Prefix: "198.51.100.0/24"}) // its asker's word counts for nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seen, want := range map[string]string{"203.0.113.0/24": "203.0.113.0/24", "2001:db8:1::/48": "2001:db8:1::/48", "": "", "203.0.113.7/24": "", "203.0.113.0/25": "", "127.0.0.0/24": "",
+		"192.168.1.0/24": "", "::/0": "", "x": ""} {
+		got, err := w.manager.passOn(t.Context(), Member{Peer: a.ID(), Account: "ada", Role: member.Peer, Prefix: seen}, ride)
+		if err != nil || string(got) != "from "+want {
+			t.Errorf("seen in %q: %q, %v", seen, got, err)
+		}
+	}
+}
+
 // TestRidesOfPeersAreRefused checks that a peer cannot speak in another's name, and that only servers pass requests
 // on.
 func TestRidesOfPeersAreRefused(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -81,7 +82,7 @@ func (c *calls) passOn(ctx context.Context, from Member, req []byte) ([]byte, er
 	if to == c.id || to == from.Peer || !c.Direct(to) {
 		return nil, &Status{Code: NotFound, Reason: "not_here", Text: "that member keeps no connection to this one"}
 	}
-	b, err := proto.Marshal(&wirepb.Ride{Peer: from.Peer.String(), Protocol: m.Protocol, Request: m.Request, Account: from.Account, Label: from.Label, Role: uint32(from.Role)})
+	b, err := proto.Marshal(&wirepb.Ride{Peer: from.Peer.String(), Protocol: m.Protocol, Request: m.Request, Account: from.Account, Label: from.Label, Role: uint32(from.Role), Prefix: from.Prefix})
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +131,17 @@ func (c *calls) takePassed(ctx context.Context, from Member, req []byte) ([]byte
 	if member.CheckLabel(m.Label) != nil { // a server of before lets more through
 		m.Label = ""
 	}
-	who := Member{Peer: asker, Account: cmp.Or(m.Account, member.AccountOfPeer(asker.String())), Label: m.Label, Role: member.Role(m.Role), NotAfter: from.NotAfter}
+	if !isPrefix(m.Prefix) {
+		m.Prefix = ""
+	}
+	who := Member{Peer: asker, Prefix: m.Prefix, Account: cmp.Or(m.Account, member.AccountOfPeer(asker.String())), Label: m.Label, Role: member.Role(m.Role), NotAfter: from.NotAfter}
 	return r.handle(ctx, who, m.Request)
+}
+
+// isPrefix reports whether a text names the network of a public address, as publicPrefix does.
+func isPrefix(s string) bool {
+	p, err := netip.ParsePrefix(s)
+	return err == nil && p.Addr().IsGlobalUnicast() && !p.Addr().IsPrivate() && member.Prefix(p.Addr()) == s
 }
 
 func readRide(b []byte) (*wirepb.Ride, peer.ID, error) {

@@ -55,6 +55,7 @@ type Objection struct {
 type Standing struct {
 	Standing  string // newcomer, established, suspended, banned; empty: unknown
 	Suspect   bool
+	Waits     bool    // a newcomer that gets no tasks, since others of its address prefix have the places there
 	Enforced  bool    // false: nothing follows from scores
 	Score     float64 // the highest
 	SuspendAt float64
@@ -80,7 +81,7 @@ type Held struct {
 type Court func(ctx context.Context, from peer.ID, ask StandingAsk) (Standing, error)
 
 func (s *Standing) marshal() ([]byte, error) {
-	m := &wirepb.Standing{Standing: s.Standing, Suspect: s.Suspect, Enforced: s.Enforced, Score: s.Score, SuspendAt: s.SuspendAt, More: uint32(min(max(s.More, 0), math.MaxInt32)), Refused: clip(s.Refused, maxText)}
+	m := &wirepb.Standing{Standing: s.Standing, Suspect: s.Suspect, Waits: s.Waits, Enforced: s.Enforced, Score: s.Score, SuspendAt: s.SuspendAt, More: uint32(min(max(s.More, 0), math.MaxInt32)), Refused: clip(s.Refused, maxText)}
 	for i := range s.Held[:min(len(s.Held), MaxHeld)] {
 		h := &s.Held[i]
 		m.Held = append(m.Held, &wirepb.Held{Case: h.Case, Url: clip(h.URL, maxHeldURL), Reason: clip(h.Reason, maxText), RuledUs: h.Ruled.UnixMicro(), Amount: h.Amount, Objection: clip(h.Objection, MaxObjection)})
@@ -94,7 +95,7 @@ func readStanding(b []byte) (*Standing, error) {
 	if err := proto.Unmarshal(b, &m); err != nil {
 		return nil, err
 	}
-	s := &Standing{Standing: channel.PlainText(m.Standing, maxReason), Suspect: m.Suspect, Enforced: m.Enforced, Score: finite(m.Score), SuspendAt: finite(m.SuspendAt), More: int(min(m.More, math.MaxInt32)), Refused: channel.PlainText(m.Refused, maxText)}
+	s := &Standing{Standing: channel.PlainText(m.Standing, maxReason), Suspect: m.Suspect, Waits: m.Waits, Enforced: m.Enforced, Score: finite(m.Score), SuspendAt: finite(m.SuspendAt), More: int(min(m.More, math.MaxInt32)), Refused: channel.PlainText(m.Refused, maxText)}
 	for _, h := range m.Held[:min(len(m.Held), MaxHeld)] {
 		s.Held = append(s.Held, Held{h.Case, channel.PlainText(h.Url, maxHeldURL), channel.PlainText(h.Reason, maxText), time.UnixMicro(h.RuledUs), finite(h.Amount), channel.PlainText(h.Objection, MaxObjection)})
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -287,4 +288,92 @@ func TestSchemaOfEmbedded(t *testing.T) {
 	if err != nil || strings.Contains(string(b), "Profile") || !strings.Contains(string(b), `"nickname"`) {
 		t.Errorf("%s, %v", b, err)
 	}
+}
+
+// TestAddAgain adds more sites, all of them there already, than an import names one by one: none of them is told as new.
+func TestAddAgain(t *testing.T) {
+	d, err := desk.Open(t.Context(), desk.Config{Store: database(t), Archive: &noFiles{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for i := range channel.MaxRefusals + 50 {
+		urls = append(urls, fmt.Sprintf("https://site-%d.example/", i))
+	}
+	if _, _, err := d.Add(t.Context(), urls); err != nil {
+		t.Fatal(err)
+	}
+	urls = append(urls, "https://new.example/", "https://new.example/")
+	added, _, err := d.Add(t.Context(), urls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range added {
+		if a.Channel == 0 || a.New != (i == len(urls)-2) {
+			t.Fatalf("%s, the %d-th of %d: %+v", a.URL, i+1, len(urls), a)
+		}
+	}
+}
+
+// TestMoreHosts asks for fewer hosts than there are: the answer says so.
+func TestMoreHosts(t *testing.T) {
+	c, _ := start(t)
+	for _, host := range []string{"a.example", "b.example"} {
+		do(t, c, http.MethodPost, "/hosts/block", HostAsk{Host: host, Why: "x", Unknown: true}, nil)
+	}
+	var all, one, none map[string]any
+	do(t, c, http.MethodGet, "/hosts", nil, &all)
+	do(t, c, http.MethodGet, "/hosts?n=1", nil, &one)
+	do(t, c, http.MethodGet, "/hosts?q=c.example", nil, &none)
+	if all["more"] != false || one["more"] != true || none["more"] != false || len(one["hosts"].([]any)) != 1 {
+		t.Errorf("all %v, one %v, none %v", all, one, none)
+	}
+}
+
+// TestUnblockedPortStaysSo blocks a host whatever its port and lifts that of one port: neither a look at a stopped manager's channels nor another channel there
+// blocks it again. Blocking the host again does, and what else is new there is blocked as the host is.
+func TestUnblockedPortStaysSo(t *testing.T) {
+	d, err := desk.Open(t.Context(), desk.Config{Store: database(t), Archive: &noFiles{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(urls ...string) {
+		t.Helper()
+		if _, _, err := d.Add(t.Context(), urls); err != nil {
+			t.Fatal(err)
+		}
+	}
+	block := func(host, why string) {
+		t.Helper()
+		if err := d.Block(t.Context(), host, why); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blocked := func(want ...string) {
+		t.Helper()
+		rows, _, err := d.Rows(t.Context(), desk.Find{State: desk.Blocked, N: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range rows {
+			got = append(got, r.Host+r.Scope)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("blocked are %v, want %v", got, want)
+		}
+	}
+	add("https://p.example/", "https://p.example:8443/a/")
+	block("p.example", "asked to")
+	blocked("https://p.example", "https://p.example:8443/a/")
+	block("p.example:8443", "")
+	blocked("https://p.example")
+	add("https://p.example:8443/b/", "https://p.example:8444/")
+	blocked("https://p.example", "https://p.example:8444")
+	block("p.example", "asked to again")
+	blocked("https://p.example", "https://p.example:8443/a/", "https://p.example:8443/b/", "https://p.example:8444")
+	if n, err := d.ResetHost(t.Context(), "https://p.example:8444"); n != 1 || err != nil {
+		t.Errorf("%d hosts forgotten, %v", n, err)
+	}
+	blocked("https://p.example", "https://p.example:8443/a/", "https://p.example:8443/b/")
 }

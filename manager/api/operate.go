@@ -10,6 +10,7 @@ import (
 // Hosts is a part of the Web hosts that anything is known of.
 type Hosts struct {
 	Hosts []desk.Host `json:"hosts"`
+	More  bool        `json:"more"` // there are others, which n left out
 }
 
 func (s *server) hosts(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -18,8 +19,8 @@ func (s *server) hosts(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	q := r.URL.Query()
-	rows, err := s.cfg.Desk.Hosts(r.Context(), q.Get("q"), q.Get("blocked") == "1", n)
-	return Hosts{rows}, err
+	rows, err := s.cfg.Desk.Hosts(r.Context(), q.Get("q"), q.Get("blocked") == "1", n+1)
+	return Hosts{rows[:min(n, len(rows))], len(rows) > n}, err
 }
 
 // HostAsk names a host, and why.

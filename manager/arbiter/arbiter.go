@@ -101,7 +101,8 @@ func (a *Arbiter) Vantages() int { return len(a.cfg.Vantages) }
 
 // Fetch fetches a page, given by its canonical URL, from one of the vantages. It waits for its turn, and leaves the host alone for at
 // least least between two requests. It returns how long the host wants to be left alone. A redirect is a page of its own: its target is not fetched.
-func (a *Arbiter) Fetch(ctx context.Context, url string, vantage int, least time.Duration) (channel.Page, time.Duration, error) {
+// The page has what peers send of it to a channel with some settings: its text only, or a part of so many bytes.
+func (a *Arbiter) Fetch(ctx context.Context, url string, vantage int, least time.Duration, as channel.Settings) (channel.Page, time.Duration, error) {
 	if vantage < 0 || vantage >= len(a.cfg.Vantages) {
 		return channel.Page{}, 0, fmt.Errorf("%w: vantage %d of %d", ErrConfig, vantage, len(a.cfg.Vantages))
 	}
@@ -126,7 +127,7 @@ func (a *Arbiter) Fetch(ctx context.Context, url string, vantage int, least time
 	}()
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	page, robots, err := a.fetch(ctx, origin, url, vantage, least)
+	page, robots, err := a.fetch(ctx, origin, url, vantage, least, channel.Settings{TextOnly: as.TextOnly, PageBytes: as.PageBytes})
 	gap = max(gap, robots)
 	if err != nil {
 		return channel.Page{}, gap, fmt.Errorf("%w: %s: %w", ErrUnseen, url, err)
@@ -142,7 +143,7 @@ func (a *Arbiter) leave(origin string, now time.Time, gap time.Duration) {
 
 // fetch crawls the page as the rest of a crawl that has only this page left: so no sitemap is read and no link is followed. The crawl keeps its own
 // requests apart, and tells by how much.
-func (a *Arbiter) fetch(ctx context.Context, origin, url string, vantage int, least time.Duration) (channel.Page, time.Duration, error) {
+func (a *Arbiter) fetch(ctx context.Context, origin, url string, vantage int, least time.Duration, as channel.Settings) (channel.Page, time.Duration, error) {
 	dir, err := os.MkdirTemp(a.cfg.Dir, pageFolder)
 	if err != nil {
 		return channel.Page{}, 0, fmt.Errorf("no folder for the page: %w", err)
@@ -151,7 +152,7 @@ func (a *Arbiter) fetch(ctx context.Context, origin, url string, vantage int, le
 	got := &taken{url: url}
 	report, err := crawl.Run(ctx, crawl.Config{
 		Header: channel.Header{Channel: 1, Gen: 1, Host: origin, Budget: 2},
-		Body:   channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: origin}},
+		Body:   channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: origin}, Settings: as},
 		Resume: channel.Resume{Frontier: []channel.Frontier{{URL: url}}, Done: []uint64{channel.URLHash(origin + "/robots.txt")}},
 		Dial:   a.cfg.Vantages[vantage], Sink: got, Spool: dir, UserAgent: a.cfg.UserAgent, Roots: a.cfg.Roots, Robots: a.robots[vantage], MinGap: max(a.cfg.Every, least),
 	})

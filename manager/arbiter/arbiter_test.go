@@ -1,6 +1,7 @@
 package arbiter
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -54,7 +55,7 @@ func TestFetch(t *testing.T) {
 	w, srv, a := serve(t, pond.Config{Seed: 3, Hosts: 2, Pages: 40, MaxHost: 30, Static: true}, 2)
 	for p := range 3 {
 		url := w.URL(0, p)
-		page, _, err := a.Fetch(t.Context(), url, p%a.Vantages(), 0)
+		page, _, err := a.Fetch(t.Context(), url, p%a.Vantages(), 0, channel.Settings{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,23 +69,40 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// TestAsTheChannelWants fetches a page for channels of which only the text, or a part, is kept: peers send no more of it, with which it is compared.
+func TestAsTheChannelWants(t *testing.T) {
+	w, _, a := serve(t, pond.Config{Seed: 3, Hosts: 2, Pages: 40, MaxHost: 30, Static: true}, 1)
+	whole, _, err := a.Fetch(t.Context(), w.URL(0, 1), 0, 0, channel.Settings{})
+	if err != nil || len(whole.Body) < 200 {
+		t.Fatal(err, len(whole.Body))
+	}
+	text, _, err := a.Fetch(t.Context(), w.URL(0, 1), 0, 0, channel.Settings{TextOnly: true, Pages: 7})
+	if err != nil || len(text.Body) == 0 || bytes.Contains(text.Body, []byte("<p>")) || !bytes.Contains(text.Header, []byte("text/plain")) || text.Digest != whole.Digest {
+		t.Errorf("text only: %q, %q, %v", text.Body, text.Header, err)
+	}
+	part, _, err := a.Fetch(t.Context(), w.URL(0, 1), 0, 0, channel.Settings{PageBytes: 150})
+	if err != nil || !bytes.Equal(part.Body, whole.Body[:150]) {
+		t.Errorf("150 bytes: %q, %v", part.Body, err)
+	}
+}
+
 // TestUnseen asks for what cannot be fetched, or must not.
 func TestUnseen(t *testing.T) {
 	w, _, a := serve(t, pond.Config{Seed: 3, Hosts: 2, Pages: 40, MaxHost: 30, Static: true}, 1)
 	for _, url := range []string{"http://127.0.0.1/", "http://[::1]/", "https://192.168.1.1/x"} {
-		if _, _, err := a.Fetch(t.Context(), url, 0, 0); !errors.Is(err, ErrUnseen) {
+		if _, _, err := a.Fetch(t.Context(), url, 0, 0, channel.Settings{}); !errors.Is(err, ErrUnseen) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := a.Fetch(ctx, w.URL(0, 0), 0, 0); err == nil {
+	if _, _, err := a.Fetch(ctx, w.URL(0, 0), 0, 0, channel.Settings{}); err == nil {
 		t.Error("a fetch went on after its context had ended")
 	}
-	if _, _, err := a.Fetch(t.Context(), w.URL(0, 0), 1, 0); !errors.Is(err, ErrConfig) {
+	if _, _, err := a.Fetch(t.Context(), w.URL(0, 0), 1, 0, channel.Settings{}); !errors.Is(err, ErrConfig) {
 		t.Errorf("a vantage that there is not: %v", err)
 	}
-	if _, _, err := a.Fetch(t.Context(), w.URL(0, 0), 0, 0); err != nil {
+	if _, _, err := a.Fetch(t.Context(), w.URL(0, 0), 0, 0, channel.Settings{}); err != nil {
 		t.Errorf("after all this a good page: %v", err)
 	}
 }
@@ -99,7 +117,7 @@ func TestCrawlDelay(t *testing.T) {
 		}
 		waits++
 		for p := range 3 {
-			if _, _, err := a.Fetch(t.Context(), w.URL(h, p), p%a.Vantages(), 0); err != nil {
+			if _, _, err := a.Fetch(t.Context(), w.URL(h, p), p%a.Vantages(), 0, channel.Settings{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -125,7 +143,7 @@ func TestPace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, url := range []string{"http://a.example/", "http://b.example/"} {
-		if _, _, err := a.Fetch(t.Context(), url, 0, 0); !errors.Is(err, ErrUnseen) {
+		if _, _, err := a.Fetch(t.Context(), url, 0, 0, channel.Settings{}); !errors.Is(err, ErrUnseen) {
 			t.Fatalf("%s: %v", url, err)
 		}
 	}

@@ -443,7 +443,7 @@ func TestDiskFull(t *testing.T) {
 	if got, err := a.Put(ctx, "p", c); err != nil || got.Status != lease.Stored {
 		t.Errorf("put when there is room: %v, %v", got, err)
 	}
-	if got, want := feedOf(t, a), "claimed 1.1 p; lapsed 1.1 p; revived 1.1 p"; got != want {
+	if got, want := feedOf(t, a), "claimed 1.1 p; lapsed 1.1 p; brought 1.1 p"; got != want {
 		t.Errorf("feed %q, want %q", got, want)
 	}
 }

@@ -286,3 +286,37 @@ func TestCreditIsAddedUp(t *testing.T) {
 		}
 	}
 }
+
+// TestPaddingEarnsNothing has a version be verified by a look that saw the same page with other bytes: no more is credited than the smaller of the two has, and nothing for
+// what was there before.
+func TestPaddingEarnsNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		worth *Worth
+		want  string
+	}{
+		"the same bytes":      {nil, fmt.Sprint("1/", len(forge))},
+		"a long comment":      {&Worth{Bytes: 7}, "1/7"},
+		"a short comment":     {&Worth{Bytes: 1 << 20}, fmt.Sprint("1/", len(forge))},
+		"a comment, and only": {&Worth{Bytes: 7, Nothing: true}, ""},
+	} {
+		a, cl, _ := strangers(t)
+		j := newJudge(t, a, true, "alice", "bob")
+		cl.crawl(t, a, "alice", 1, func(r *runner) []channel.Page { return []channel.Page{r.page("/", forge, channel.New)} })
+		d, _ := j.deliver(cl, 1)
+		hash := d.Pages[0].Hash
+		p, err := a.Record(t.Context(), 1, hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Record.Cur.State, p.Record.Cur.Also[0] = trust.Verified, trust.Peer(a.DelivererNumber("bob"))
+		for range 2 { // as after a kill
+			if err := a.Judge(t.Context(), 1, nil, []Judged{{Hash: hash, Page: p.Record, Worth: c.worth}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, got, _ := strings.Cut(strings.TrimSpace(earned(t, a, "alice")), " ")
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -97,8 +97,15 @@ func TestFalse404sAreTold(t *testing.T) {
 	if got := told(); got != "mallory contradicted_404 1" {
 		t.Errorf("unchanged, twice: %s", got)
 	}
-	gone("mallory", 9)
+	cl.now = cl.now.Add(25 * time.Hour)
+	gone("mallory", 9) // a day after it said so last, and was contradicted
+	if got := shown(t, a, "http://site-1.example/"); got != home {
+		t.Errorf("one said so again, a day later, and %q is shown", got)
+	}
 	gone("bob", 10) // and so it is gone
+	if got := shown(t, a, "http://site-1.example/"); got != "" {
+		t.Errorf("two that agree, and %q is shown", got)
+	}
 	if got := told(); got != "" {
 		t.Errorf("two that agree: %s", got)
 	}

@@ -14,6 +14,7 @@ import (
 	"shoal/channel"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/pages"
+	"shoal/manager/trust"
 )
 
 // delivered fills an archive with what three peers delivered. Mallory's page shows an address; carol's copy of the same page, and her word that another is
@@ -175,5 +176,51 @@ func TestDelivererOutlivesTheDatabase(t *testing.T) {
 	}
 	if withdrawn != 2 {
 		t.Errorf("%d pages are told as withdrawn, want 2", withdrawn)
+	}
+}
+
+// Who has a version that is withdrawn is told so, also if the filter leaves out what the page shows instead. That a page is gone is told whatever the answer shows.
+func TestFiltersTellWhatIsWithdrawn(t *testing.T) {
+	a, cl, _ := strangers(t)
+	cl.crawl(t, a, "alice", 1, func(r *runner) []channel.Page {
+		p := r.page("/", home, channel.New)
+		p.ShowsVisitor = true
+		return []channel.Page{p, r.page("/goes", news, channel.New)}
+	})
+	cl.crawl(t, a, "mallory", 2, func(r *runner) []channel.Page { return []channel.Page{r.page("/", forge, channel.Changed)} })
+	gone := func(r *runner) []channel.Page {
+		return []channel.Page{{URL: r.url("/goes"), Status: 404, Change: channel.Gone, Fetched: cl.now, Header: []byte("HTTP/1.1 404 Not Found\r\n\r\n"), Body: []byte("nothing here for you"), ShowsVisitor: true}}
+	}
+	cl.crawl(t, a, "bob", 3, gone)
+	cl.crawl(t, a, "carol", 4, gone)
+	if err := a.Suspend(t.Context(), trust.Peer(a.DelivererNumber("mallory"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for want, f := range map[string]Filter{
+		"created /, created /goes, gone /goes, withdrawn / by alice": {},
+		"withdrawn /":                            {Deliverer: "mallory"},
+		"created /goes, gone /goes, withdrawn /": {WithoutVisitors: true},
+	} {
+		changes, _, err := a.ChangesOf(t.Context(), "", 100, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range changes {
+			line := c.Event.String() + strings.TrimPrefix(c.URL, "http://site-1.example")
+			if c.Event == pages.Withdrawn && c.Deliverer == ledger.DelivererName(a.DelivererNumber("alice")) {
+				line += " by alice"
+			}
+			if f != (Filter{}) && c.Event == pages.Withdrawn && (c.ShowsVisitor || c.Digest != 0 || c.Deliverer != "") {
+				t.Errorf("%+v tells what is not wanted: %+v", f, c)
+			}
+			got = append(got, strings.Replace(line, "/", " /", 1))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%+v: %v, want %s", f, got, want)
+		}
 	}
 }

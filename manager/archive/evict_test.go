@@ -19,6 +19,15 @@ func TestEvict(t *testing.T) {
 	if n := a.Stats().Leases; n != 1 {
 		t.Errorf("%d claims are left", n)
 	}
+	entries, _, err := a.Feed(t.Context(), "", MaxFeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Event.Kind == lease.Released && !e.Event.Until.Equal(e.When.Add(lease.Default().Term)) {
+			t.Errorf("the host of channel %d is free from %v on, %v after the ban, though its peer may not have heard of it", e.Channel, e.Event.Until, e.Event.Until.Sub(e.When))
+		}
+	}
 	late := bad.chunk(channel.ChunkBody{Pages: []channel.Page{bad.page("/", home, channel.Changed)}})
 	if got, err := a.Put(t.Context(), "bad", late); err != nil || got.Status != lease.Fenced {
 		t.Errorf("a chunk of a peer that was evicted: %v, %v", got.Status, err)

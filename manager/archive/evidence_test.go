@@ -17,7 +17,7 @@ import (
 const auditChannel = channel.ID(1 << 62) // the lane
 
 // audit has a peer run the task of an audit of channel 1's host, and bring one page.
-func audit(t *testing.T, a *Archive, cl *clock, checker string, gen channel.Gen, path, body string) {
+func audit(t *testing.T, a *Archive, cl *clock, checker string, gen channel.Gen, path, body string, change ...func(*channel.Page)) {
 	t.Helper()
 	s, raw := taskOf(1, gen+10, "http://site-1.example", cl.now.Add(time.Hour))
 	if err := a.DepositAside(t.Context(), s, raw, Errand{Rest: []channel.Frontier{{URL: "http://site-1.example" + path, Depth: channel.DefaultDepth}}, Lane: Lane{Channel: auditChannel, Gen: gen}}); err != nil {
@@ -34,6 +34,9 @@ func audit(t *testing.T, a *Archive, cl *clock, checker string, gen channel.Gen,
 	r := &runner{t, a, checker, 1, gen + 10, c.Resume.Seq, c.Resume.Head, nil}
 	p := r.page("/", body, channel.New)
 	p.URL = "http://site-1.example" + path
+	for _, f := range change {
+		f(&p)
+	}
 	more := r.page("/not-asked-for", body, channel.New)
 	more.URL = "http://site-1.example/not-asked-for"
 	r.put(channel.ChunkBody{Pages: []channel.Page{p, more}, Report: r.report(channel.Updated)})
@@ -312,5 +315,47 @@ func TestRefusedObjectionWritesNothing(t *testing.T) {
 	}
 	if writes > 0 {
 		t.Errorf("%d writes", writes)
+	}
+}
+
+// TestShortBodies has bodies come without their end, from who delivers and from who checks: what is compared of them knows that, also when it is read from a case.
+func TestShortBodies(t *testing.T) {
+	a, cl, _ := strangers(t)
+	cut := func(p *channel.Page) { p.Truncated, p.Error = true, "timeout: the body took too long" }
+	large := func(p *channel.Page) { p.Truncated = true } // than the channel allows
+	cl.crawl(t, a, "alice", 1, func(r *runner) []channel.Page {
+		pages := []channel.Page{r.page("/cut", news, channel.New), r.page("/large", home, channel.New), r.page("/whole", forge, channel.New)}
+		cut(&pages[0])
+		large(&pages[1])
+		return pages
+	})
+	d, err := a.Delivery(t.Context(), 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range d.Pages {
+		c, err := a.CaptureBy(t.Context(), p.URL, d.Deliverer, d.Claimed.Unix())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := evidence.Of(&c).Features().Short; got != strings.HasSuffix(p.URL, "/cut") {
+			t.Errorf("%s, delivered: %v", p.URL, got)
+		}
+	}
+	for i, f := range []func(*channel.Page){cut, large} {
+		gen := channel.Gen(i + 1)
+		audit(t, a, cl, "bob", gen, "/cut", home, f)
+		answers, err := a.Evidence.Answers(t.Context(), auditChannel, gen)
+		if err != nil || len(answers) != 1 || answers[0].Features().Short != (gen == 1) {
+			t.Fatalf("%d, checked: %+v, %v", gen, answers, err)
+		}
+		n, err := a.Evidence.Open(t.Context(), trust.Case{Reason: trust.LostAudit, URL: 1, Channel: 1, Accused: d.Deliverer, Accuser: answers[0].By, At: int64(gen)}, answers[0].URL, answers[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := a.Evidence.Read(t.Context(), n)
+		if err != nil || c.Fetches[evidence.Checked].Features().Short != (gen == 1) {
+			t.Errorf("%d, in a case: %+v, %v", gen, c.Fetches[evidence.Checked], err)
+		}
 	}
 }

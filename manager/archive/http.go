@@ -12,6 +12,7 @@ import (
 
 	"shoal/channel"
 	"shoal/manager/archive/pages"
+	"shoal/manager/archive/warc"
 )
 
 // Limits of the HTTP side.
@@ -20,8 +21,11 @@ const (
 	maxHTTPWait    = 55 * time.Second // below what proxies allow
 )
 
-// CursorHeader carries the cursor for the next request.
-const CursorHeader = "Shoal-Cursor"
+// Headers of answers.
+const (
+	CursorHeader = "Shoal-Cursor" // the cursor for the next request
+	MimeHeader   = "Shoal-Mime"   // the type that a page was taken for, without parameters; empty: its header names none
+)
 
 // Handler serves what the archive holds to indexers and operators; who may ask is the caller's to decide. Paths:
 //
@@ -37,6 +41,7 @@ const CursorHeader = "Shoal-Cursor"
 // a peer that fetched them. What was withdrawn is left out. verified=1 wants only what another account in another network saw alike: of the feed the verified
 // events, in place of created and changed. all=1 wants everything, what was withdrawn and verified events too.
 //
+// Without a cursor changes and export begin with the oldest change; or, where retention has taken some from the feed, with all pages that are there.
 // A cursor lasts as long as the feed keeps entries (Retention.Feed); a client that commits the cursor together with what it did sees
 // every change exactly once.
 func (a *Archive) Handler() http.Handler {
@@ -61,7 +66,7 @@ func refuse(w http.ResponseWriter, err error) {
 		code = http.StatusBadRequest
 	case errors.Is(err, ErrTrimmed):
 		code = http.StatusGone
-	case errors.Is(err, ErrClosed):
+	case errors.Is(err, ErrClosed), errors.Is(err, ErrBehind):
 		code = http.StatusServiceUnavailable
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -158,14 +163,12 @@ func (a *Archive) servePage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h := w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	if c.Mime != "" {
-		h.Set("Content-Type", c.Mime)
-	}
+	h.Set("Content-Type", contentType(&c))
 	h.Set("Memento-Datetime", c.Fetched.Format(http.TimeFormat))
 	h.Set("Shoal-Status", strconv.Itoa(c.Status))
 	h.Set("Shoal-Fetched", c.Fetched.Format(time.RFC3339Nano))
 	h.Set("Shoal-State", c.State)
+	h.Set(MimeHeader, c.Mime)
 	if c.Deliverer != "" {
 		h.Set("Shoal-Deliverer", c.Deliverer)
 	}
@@ -178,11 +181,29 @@ func (a *Archive) servePage(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(c.Body) // the client may be gone
 }
 
-// ParseTime reads a time as people give it: RFC 3339, a date, or the 14 digits of web archives. Empty: zero. A time without a fraction is the whole second,
+// contentType is the type of a page as its server told it, with the charset, without which the page's text is unreadable. A field that names no type, or another than the
+// page was taken for, is not passed on.
+func contentType(c *Capture) string {
+	own := warc.FieldList(c.Header, "Content-Type")
+	switch {
+	case c.Mime == "":
+		return "application/octet-stream"
+	case pages.MediaType(c.Header) != c.Mime || !channel.IsFieldValue(own):
+		return c.Mime
+	}
+	return own
+}
+
+// ParseTime reads a time as people give it: RFC 3339, a date, or the 14 digits of web archives, or 17 with milliseconds. Empty: zero. A time without a fraction is the whole second,
 // as the index tells it: what was fetched within that second was there then. So it is with minutes and days.
 func ParseTime(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
+	}
+	if digits := "20060102150405"; len(s) == len(digits)+3 && !strings.ContainsAny(s, ".,") {
+		if t, err := time.Parse(digits+".000", s[:len(digits)]+"."+s[len(digits):]); err == nil {
+			return t.UTC().Add(time.Millisecond - time.Microsecond), nil
+		}
 	}
 	for _, form := range []struct {
 		layout string
@@ -227,13 +248,18 @@ func (a *Archive) serveExport(w http.ResponseWriter, r *http.Request) {
 	next, err := a.Export(r.Context(), w, o)
 	w.Header().Set(CursorHeader, next)
 	if err != nil && r.Context().Err() == nil {
+		a.cfg.Log.Error("an export broke off", "since", o.Since, "whole up to", next, "err", err)
 		panic(http.ErrAbortHandler) // the client must see that it is not whole
 	}
 }
 
 func (a *Archive) serveCDX(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	limit, err := number(r, "limit", 100_000)
+	limit := 0
+	var err error
+	if q.Get("limit") != "" {
+		limit, err = number(r, "limit", 1<<30)
+	}
 	if err != nil {
 		refuse(w, err)
 		return
@@ -244,7 +270,25 @@ func (a *Archive) serveCDX(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/x-cdxj")
-	if err := a.CDXJ(r.Context(), w, pages.Index{URL: q.Get("url"), Prefix: q.Get("prefix") == "1", Limit: limit, Keys: keys, Filter: filterOf(r)}); err != nil {
+	lines := begun{to: w}
+	err = a.CDXJ(r.Context(), &lines, pages.Index{URL: q.Get("url"), Prefix: q.Get("prefix") == "1", Limit: limit, Keys: keys, Filter: filterOf(r)})
+	switch {
+	case err == nil || r.Context().Err() != nil:
+	case lines.any:
+		a.cfg.Log.Error("an index broke off", "url", q.Get("url"), "err", err)
+		panic(http.ErrAbortHandler) // the client must see that it is not whole
+	default:
 		refuse(w, err)
 	}
+}
+
+// begun knows whether anything was written: an answer's status can no longer be chosen then.
+type begun struct {
+	to  io.Writer
+	any bool
+}
+
+func (b *begun) Write(p []byte) (int, error) {
+	b.any = true
+	return b.to.Write(p)
 }

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +17,8 @@ import (
 
 	"shoal/channel"
 	"shoal/internal/lab/standstill"
+	"shoal/manager/archive/ledger"
+	"shoal/manager/archive/pages"
 	"shoal/manager/archive/warc"
 )
 
@@ -102,7 +106,7 @@ func TestHTTP(t *testing.T) {
 		}
 	}
 	r, body := ask(t, s, "/page", "url", "http://SITE-1.example:80/")
-	if !strings.HasSuffix(body, "changed") || r.Header.Get("Content-Type") != "text/html" || r.Header.Get("Content-Security-Policy") != "sandbox" {
+	if !strings.HasSuffix(body, "changed") || r.Header.Get("Content-Type") != "text/html; charset=utf-8" || r.Header.Get("Content-Security-Policy") != "sandbox" {
 		t.Errorf("page: %v %.40q", r.Header, body)
 	}
 	r, body = ask(t, s, "/export", "format", "warc")
@@ -117,6 +121,48 @@ func TestHTTP(t *testing.T) {
 	_, body = ask(t, s, "/cdx", "url", "http://site-1.example/")
 	if n := strings.Count(body, "\n"); n != 2 {
 		t.Errorf("CDX of one page:\n%s", body)
+	}
+}
+
+// A page was not there before there were pages: a year that was mistyped is no way to its last version.
+func TestGetAtATimeBefore1970(t *testing.T) {
+	a := open(t, testConfig(t.TempDir()))
+	r, _ := start(t, a, "p", 1, 1)
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/x", long, channel.New)}, Report: r.report(channel.Updated)})
+	for _, day := range []string{"0206-05-01", "1969-12-31", "0001-01-02"} {
+		at, err := ParseTime(day)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := a.Get(t.Context(), r.url("/x"), at); !errors.Is(err, ErrNotFound) {
+			t.Errorf("at %s there is a page of %v, %v", day, c.Fetched, err)
+		}
+	}
+}
+
+// TestPageHasItsOwnType asks for pages of which a browser knows by the header alone how to read them, and for two whose header names no type.
+func TestPageHasItsOwnType(t *testing.T) {
+	a := open(t, testConfig(t.TempDir()))
+	r, _ := start(t, a, "p", 1, 1)
+	var all []channel.Page
+	for path, own := range map[string]string{"/thai": "text/plain; charset=windows-874", "/none": "", "/odd": "a type; charset=utf-8"} {
+		p := r.page(path, path+" \xa1\xd2 "+long, channel.New)
+		p.Header = []byte("HTTP/1.1 200 OK\r\nContent-Type: " + own + "\r\n\r\n")
+		if own == "" {
+			p.Header = []byte("HTTP/1.1 200 OK\r\nServer: x\r\n\r\n")
+		}
+		all = append(all, p)
+	}
+	r.put(channel.ChunkBody{Pages: all, Report: r.report(channel.Updated)})
+	r, _ = start(t, a, "p", 1, 2) // whose header a visit does not repeat
+	r.put(channel.ChunkBody{Pages: []channel.Page{{URL: r.url("/thai"), Status: 304, Change: channel.Unchanged, Fetched: a.cfg.Clock()}}, Report: r.report(channel.Updated)})
+	s := httptest.NewServer(a.Handler())
+	defer s.Close()
+	for path, want := range map[string]string{"/thai": "text/plain; charset=windows-874", "/none": "application/octet-stream", "/odd": "application/octet-stream"} {
+		res, body := ask(t, s, "/page", "url", r.url(path))
+		if got := res.Header.Get("Content-Type"); got != want || !strings.HasPrefix(body, path+" \xa1\xd2") {
+			t.Errorf("%s: type %q, want %q; %.20q", path, got, want, body)
+		}
 	}
 }
 
@@ -136,6 +182,7 @@ func TestParseTime(t *testing.T) {
 	for in, want := range map[string]string{
 		"2026-05-01T12:00:00Z": "2026-05-01T12:00:00.999999Z", "20260501120000": "2026-05-01T12:00:00.999999Z", "2026-05-01 12:00": "2026-05-01T12:00:59.999999Z",
 		"2026-05-01": "2026-05-01T23:59:59.999999Z", "2026-05-01T12:00:00+02:00": "2026-05-01T10:00:00.999999Z", "2026-05-01T12:00:00.5Z": "2026-05-01T12:00:00.5Z",
+		"20260501120000123": "2026-05-01T12:00:00.123999Z",
 	} {
 		if got, err := ParseTime(in); err != nil || got.Format(time.RFC3339Nano) != want {
 			t.Errorf("%q is %v, %v, want %s", in, got, err, want)
@@ -143,22 +190,24 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// A page is found at the time that the index gives for it, which has no fraction of a second.
+// A page is found at the time that the index gives for it, which has less of a fraction than the page's own.
 func TestPageAtItsTimeInTheIndex(t *testing.T) {
 	cfg := testConfig(t.TempDir())
-	cfg.Clock = (&clock{time.Date(2026, 5, 6, 7, 8, 9, 700_000_000, time.UTC)}).Now
+	cfg.Clock = (&clock{time.Date(2026, 5, 6, 7, 8, 9, 700_123_000, time.UTC)}).Now
 	a := open(t, cfg)
 	s := httptest.NewServer(a.Handler())
 	defer s.Close()
 	r, _ := start(t, a, "12D3KooWPeer", 1, 1)
 	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/", "a page", channel.New)}})
-	_, body := ask(t, s, "/cdx")
-	line := strings.Fields(body)
-	if len(line) < 2 {
-		t.Fatalf("index: %q", body)
-	}
-	if res, page := ask(t, s, "/page", "url", "http://site-1.example/", "at", line[1]); res.StatusCode != http.StatusOK {
-		t.Errorf("at %s: %s %s", line[1], res.Status, page)
+	for keys, want := range map[string]string{"webrecorder": "20260506070809700", "surt": "20260506070809"} {
+		_, body := ask(t, s, "/cdx", "keys", keys)
+		line := strings.Fields(body)
+		if len(line) < 2 || line[1] != want {
+			t.Fatalf("index: %q", body)
+		}
+		if res, page := ask(t, s, "/page", "url", "http://site-1.example/", "at", line[1]); res.StatusCode != http.StatusOK {
+			t.Errorf("at %s: %s %s", line[1], res.Status, page)
+		}
 	}
 }
 
@@ -172,6 +221,39 @@ func TestIndexKeys(t *testing.T) {
 	for keys, want := range map[string]string{"": "example,site-1)/dir/ ", "webrecorder": "example,site-1)/dir/ ", "surt": "example,site-1)/dir "} {
 		if _, body := ask(t, s, "/cdx", "keys", keys); !strings.HasPrefix(body, want) {
 			t.Errorf("keys %q: %s", keys, body)
+		}
+	}
+}
+
+// TestIndexIsWhole asks a manager for the index of more captures than were once the most of an answer: without a limit it has all of them, and a larger limit
+// holds.
+func TestIndexIsWhole(t *testing.T) {
+	const n = 100_100
+	a := open(t, testConfig(t.TempDir()))
+	s := httptest.NewServer(a.Handler())
+	defer s.Close()
+	r, _ := start(t, a, "12D3KooWPeer", 1, 1)
+	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/", "a page", channel.New)}})
+	one, at, b := captureIn(t, a, r.url("/")), time.Now(), a.Batch()
+	for i := range n - 1 {
+		c, err := ledger.Put(nil, pages.CaptureKey(fmt.Sprintf("%s%d", r.url("/"), i), at), one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Add(c...)
+		if err := b.FlushFull(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		limit string
+		want  int
+	}{{"", n}, {fmt.Sprint(n - 50), n - 50}, {"7", 7}} {
+		if _, body := ask(t, s, "/cdx", "limit", c.limit); strings.Count(body, "\n") != c.want {
+			t.Errorf("limit %q: %d lines, want %d", c.limit, strings.Count(body, "\n"), c.want)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (j *judge) take(cl *clock, gen channel.Gen) (pages.Delivery, []trust.Act, e
 	out := make([]Judged, len(d.Pages))
 	for i, p := range d.Pages {
 		out[i] = Judged{Hash: p.Hash, Page: p.Record, Was: p.Record}
-		in.Pages = append(in.Pages, trust.Seen{URL: p.Hash, Page: &out[i].Page, Digest: p.Digest, Shingle: p.Shingle, Modified: p.Modified})
+		in.Pages = append(in.Pages, trust.Seen{URL: p.Hash, Page: &out[i].Page, Digest: p.Digest, Raw: p.Raw, Shingle: p.Shingle, Modified: p.Modified})
 	}
 	acts := j.m.Deliver(cl.now, &in)
 	return d, acts, j.a.Judge(j.t.Context(), 1, &d, out)

@@ -33,6 +33,7 @@ var metrics = []metric{
 	{describe("chunk_corrections_total", "What chunks said and the archive corrected: digests, times, counts, spellings, words, URLs beyond the to-do list."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Mended) }, nil},
 	{describe("pages_foreign_total", "Pages outside their channel's scope, dropped."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Foreign) }, nil},
 	{describe("pages_mismatched_total", "Pages said to be unchanged that are not stored so."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Mismatched) }, nil},
+	{describe("records_unreadable_total", "Damaged records that the feed and exports left out, each time, and records that could not be read for their text."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Unreadable) }, nil},
 	{describe("write_failures_total", "Writes that failed; nothing of them was acknowledged."), prometheus.CounterValue, func(s Stats) float64 { return float64(s.Failures) }, nil},
 	{describe("write_wait_seconds", "For how long the oldest write goes on that has not ended."), prometheus.GaugeValue, func(s Stats) float64 { return s.WriteWait().Seconds() }, nil},
 	{describe("database_damaged", "1 when bytes of the archive's database are not what was written."), prometheus.GaugeValue, func(s Stats) float64 { return s.Damaged }, nil},

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"shoal/channel/lease"
 	"shoal/manager/archive/ledger/memledger"
 	"shoal/manager/archive/warc/memory"
+	"shoal/manager/trust"
 )
 
 // TestMove makes a directory's pages another channel's: that one knows them, the old one does not, and all are found as before.
@@ -104,5 +106,61 @@ func TestMoveBesideAnotherManager(t *testing.T) {
 				t.Errorf("the page that was stored meanwhile: %+v, %v", p, err)
 			}
 		})
+	}
+}
+
+// TestPardonAfterAMove gives back what was withdrawn of pages that have become two other channels' since, one of them half.
+func TestPardonAfterAMove(t *testing.T) {
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, true, "alice", "mallory")
+	paths := []string{"/a/1", "/a/2", "/b/1", "/b/2", "/c", "/d"}
+	say := func(peer string, gen channel.Gen, body string) {
+		cl.crawl(t, a, peer, gen, func(r *runner) (out []channel.Page) {
+			for _, path := range paths {
+				out = append(out, r.page(path, body+path, channel.Changed))
+			}
+			return out
+		})
+		j.deliver(cl, gen)
+	}
+	say("alice", 1, home)
+	say("mallory", 2, news)
+	mallory := trust.Peer(a.DelivererNumber("mallory"))
+	settle := func(do func(context.Context, trust.Peer) error) {
+		t.Helper()
+		if err := do(t.Context(), mallory); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle(a.Suspend)
+	for id, dirs := range map[channel.ID][]string{2: {"/a/"}, 3: {"/b/"}} {
+		m, err := (&channel.Scope{Kind: channel.Directory, Host: "http://site-1.example", Dirs: dirs}).Compile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := a.Move(t.Context(), 1, id, m); err != nil || n != 2 {
+			t.Fatalf("%d pages moved, %v", n, err)
+		}
+	}
+	for _, path := range paths {
+		if got := shown(t, a, "http://site-1.example"+path); got != home+path {
+			t.Fatalf("suspended: %s shows %q", path, got)
+		}
+	}
+	settle(a.Pardon)
+	for _, path := range paths {
+		p, err := a.Page(t.Context(), "http://site-1.example"+path)
+		if err != nil || p.Digest != channel.ContentDigest([]byte(news+path)) {
+			t.Errorf("pardoned: the state of %s is %+v, %v", path, p, err)
+		}
+		if got := shown(t, a, p.URL); got != news+path {
+			t.Errorf("pardoned: %s shows %q", path, got)
+		}
+	}
+	if all, err := a.Suspensions(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
 	}
 }

@@ -114,3 +114,31 @@ func TestPurgeBringsBackUnchangedPages(t *testing.T) {
 		t.Errorf("it shows %q; the page's state is %+v, the feed tells %+v", got, p, last)
 	}
 }
+
+// What a suspended peer delivered, and only a purged one has vouched for, is not shown after the purge. A pardon of the suspended one brings it back.
+func TestPurgeOfWhoVouched(t *testing.T) {
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, true, "alice", "mallory", "trudy")
+	j.said(cl, "alice", 1, home)
+	j.said(cl, "mallory", 2, forge)
+	j.said(cl, "trudy", 3, forge)
+	j.suspend("mallory")
+	if got := shown(t, a, "http://site-1.example/"); got != forge {
+		t.Fatalf("it shows %q while trudy vouches for what mallory delivered, want that", got)
+	}
+	p, last := j.purged("trudy")
+	alice := DelivererName(a.DelivererNumber("alice"))
+	if got := shown(t, a, p.URL); got != home || p.Deliverer != alice || p.State != "provisional" || last.Deliverer != alice {
+		t.Errorf("it shows %q; the page's state is %+v, the feed tells %+v, want alice's, %s", got, p, last, alice)
+	}
+	if err := a.Pardon(t.Context(), trust.Peer(a.DelivererNumber("mallory"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, err := a.Page(t.Context(), p.URL)
+	if got := shown(t, a, p.URL); err != nil || got != forge || p.State != "provisional" {
+		t.Errorf("after the pardon it shows %q; the page's state is %+v, %v", got, p, err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/ledger/badgerledger"
 	"shoal/manager/archive/upkeep"
 	"shoal/manager/archive/warc"
@@ -31,7 +32,14 @@ func Restore(ctx context.Context, backup, dir string) error {
 		if errors.Is(err, badgerledger.ErrEmpty) {
 			err = fmt.Errorf("%w: %w", ErrNotBackup, err)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		l, err := badgerledger.Open(badgerledger.Config{Dir: state})
+		if err != nil {
+			return err
+		}
+		return errors.Join(ledger.Whole(l), l.Close()) // the backup may be of an archive on servers
 	})
 }
 

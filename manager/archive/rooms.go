@@ -49,6 +49,8 @@ type (
 	Delivered = pages.Delivered
 	// Judged is pages.Judged.
 	Judged = pages.Judged
+	// Worth is pages.Worth.
+	Worth = pages.Worth
 	// Older is pages.Older.
 	Older = pages.Older
 	// Deliverer is ledger.Deliverer.
@@ -125,6 +127,7 @@ var (
 	ErrBadChunk  = ledger.ErrBadChunk
 	ErrCursor    = ledger.ErrCursor
 	ErrTrimmed   = ledger.ErrTrimmed
+	ErrBehind    = ledger.ErrBehind
 	ErrSchema    = ledger.ErrSchema
 	ErrState     = ledger.ErrState
 	ErrLocked    = ledger.ErrLocked

@@ -17,6 +17,7 @@ type Stats struct {
 	Mended     uint64 `json:"mended"`     // things that chunks said and the archive corrected
 	Foreign    uint64 `json:"foreign"`    // pages outside their channel's scope, dropped
 	Mismatched uint64 `json:"mismatched"` // pages said to be unchanged that are not stored, or whose digest is another
+	Unreadable uint64 `json:"unreadable"` // damaged records that feed and exports left out, and those of which no text could be made
 	Failures   uint64 `json:"failures"`   // writes that failed
 	// Failing says that the last write failed; LastFailure and LastFailed why and when one last did.
 	Failing     bool      `json:"failing"`
@@ -62,7 +63,7 @@ func (a *Archive) Stats() Stats {
 	l, p := a.Ledger.Figures(), a.Pages.Figures()
 	s := Stats{
 		Pages: l.Pages, Unchanged: l.Unchanged, Chunks: l.Chunks, Bytes: l.Bytes, Files: a.Upkeep.Files(), Leases: l.Leases,
-		Rejected: l.Rejected, Foreign: l.Foreign, Mended: l.Mended, Mismatched: p.Mismatched, Failures: l.Failures, Events: l.Events,
+		Rejected: l.Rejected, Foreign: l.Foreign, Mended: l.Mended, Mismatched: p.Mismatched, Unreadable: p.Unreadable, Failures: l.Failures, Events: l.Events,
 	}
 	s.Failing, s.LastFailure, s.LastFailed = l.Failing, l.LastFailure, l.LastFailed
 	s.Writing = l.Writing

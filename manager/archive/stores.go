@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -95,6 +96,14 @@ func (e embedded) Anew(ctx context.Context, o Own) (ledger.Store, segment.Store,
 
 // Aside moves the folder of a damaged database out of the way.
 func Aside(dir string, now time.Time) (old string, err error) {
-	old = fmt.Sprintf("%s.broken-%s", dir, now.UTC().Format("20060102150405"))
-	return old, os.Rename(dir, old)
+	name := fmt.Sprintf("%s.broken-%s", dir, now.UTC().Format("20060102150405"))
+	old = name
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(old); errors.Is(err, fs.ErrNotExist) {
+			return old, os.Rename(dir, old)
+		} else if err != nil {
+			return old, err
+		}
+		old = fmt.Sprint(name, "-", n) // it was tried before, in the same second
+	}
 }

@@ -3,11 +3,14 @@ package archive
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"shoal/channel"
+	"shoal/manager/archive/ledger"
 	"shoal/manager/trust"
 )
 
@@ -254,5 +257,243 @@ func TestSuspensionOutlivesClaims(t *testing.T) {
 		if got := shown(t, a, "http://site-1.example"+path); got != "nothing" {
 			t.Errorf("%s shows %q", path, got)
 		}
+	}
+}
+
+// That a page is gone is withdrawn with who said so, and given back with a pardon, unless it was crawled again meanwhile. What others found gone, too, stays gone.
+func TestSuspensionWithdrawsThatAPageIsGone(t *testing.T) {
+	for _, judged := range []bool{true, false} {
+		for _, again := range []bool{false, true} {
+			goneBy(t, judged, again)
+		}
+	}
+}
+
+// goneBy has mallory say twice of three pages that they are gone; bob finds one of them gone, too.
+func goneBy(t *testing.T, judged, again bool) {
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, true, "alice", "bob", "mallory")
+	gen := channel.Gen(0)
+	say := func(peer string, body string, paths ...string) {
+		gen++
+		cl.crawl(t, a, peer, gen, func(r *runner) (out []channel.Page) {
+			for _, path := range paths {
+				p := r.page(path, body+path, channel.Changed)
+				if body == "" {
+					p = channel.Page{URL: r.url(path), Status: 404, Change: channel.Gone, Fetched: cl.now, Header: []byte("HTTP/1.1 404 Not Found\r\n\r\n")}
+				}
+				out = append(out, p)
+			}
+			return out
+		})
+		if judged {
+			j.deliver(cl, gen)
+		}
+	}
+	is := func(path string) string {
+		p, err := a.Page(t.Context(), "http://site-1.example"+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := a.Get(t.Context(), p.URL, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Gone != (c.Status == 404) {
+			t.Errorf("%s: gone %v, and what is shown has the status %d", path, p.Gone, c.Status)
+		}
+		return fmt.Sprint(p.Gone, " ", p.Deliverer == ledger.DelivererName(a.DelivererNumber("mallory")), " ", strings.HasPrefix(string(c.Body), home))
+	}
+	say("alice", home, "/a", "/b", "/c")
+	say("mallory", "", "/a", "/b", "/c")
+	cl.now = cl.now.Add(25 * time.Hour)
+	say("mallory", "", "/a", "/b", "/c")
+	say("bob", "", "/c")
+	if got := is("/a"); got != "true true false" {
+		t.Fatal(got)
+	}
+	mallory := trust.Peer(a.DelivererNumber("mallory"))
+	seen := len(told(t, a))
+	if err := a.Suspend(t.Context(), mallory); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"/a": "false false true", "/b": "false false true", "/c": "true false false"} {
+		if got := is(path); got != want {
+			t.Errorf("judged %v, suspended: %s is %s, want %s", judged, path, got, want)
+		}
+	}
+	news := told(t, a)[seen:]
+	if slices.Sort(news); strings.Join(news, ", ") != "withdrawn /a, withdrawn /b" {
+		t.Errorf("judged %v, suspended: told %v", judged, news)
+	}
+	if changes, _, err := a.ChangesOf(t.Context(), "", 100, Filter{}); err != nil || changes[len(changes)-1].Status != 200 {
+		t.Errorf("%+v, %v", changes[len(changes)-1], err)
+	}
+	want := map[string]string{"/a": "true true false", "/b": "true true false", "/c": "true false false"}
+	if again {
+		say("bob", home, "/a")
+		want["/a"] = "false false true"
+	}
+	if err := a.Pardon(t.Context(), mallory); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range want {
+		if got := is(path); got != want {
+			t.Errorf("judged %v, crawled again %v, pardoned: %s is %s, want %s", judged, again, path, got, want)
+		}
+	}
+	if all, err := a.Suspensions(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// A pardon has a page be gone again of which the pardoned peer had also said that it saw the version before, as others had.
+func TestPardonGivesGoneBackToWhoVouchedBefore(t *testing.T) {
+	vouched(t, "verified+2 none", "alice", "bob", "mallory", "mallory", "mallory")
+	vouched(t, "verified+1 none", "alice", "mallory", "mallory", "mallory")
+}
+
+// vouched has peers see a page, of whom the last one is mallory, which says then twice that it is gone.
+func vouched(t *testing.T, record string, peers ...string) {
+	t.Helper()
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, true, "alice", "bob", "carol", "mallory")
+	for i, peer := range peers {
+		if i == len(peers)-1 {
+			cl.now = cl.now.Add(25 * time.Hour)
+		}
+		cl.crawl(t, a, peer, channel.Gen(i+1), func(r *runner) []channel.Page {
+			if i < len(peers)-2 {
+				return []channel.Page{r.page("/", home, channel.Changed)}
+			}
+			return []channel.Page{{URL: r.url("/"), Status: 404, Change: channel.Gone, Fetched: cl.now, Header: []byte("HTTP/1.1 404 Not Found\r\n\r\n")}}
+		})
+		j.deliver(cl, channel.Gen(i+1))
+	}
+	if got := j.record("/"); got != record {
+		t.Fatal(got)
+	}
+	mallory := trust.Peer(a.DelivererNumber("mallory"))
+	seen := len(told(t, a))
+	for i, do := range []func(context.Context, trust.Peer) error{a.Suspend, a.Pardon} {
+		if err := do(t.Context(), mallory); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p, err := a.Page(t.Context(), "http://site-1.example/")
+		if err != nil || p.Gone != (i == 1) {
+			t.Errorf("step %d: %+v, %v", i, p, err)
+		}
+	}
+	if got := j.record("/"); got != record {
+		t.Errorf("after the pardon the record is %s", got)
+	}
+	news := slices.DeleteFunc(told(t, a)[seen:], func(s string) bool { return s == "verified /" })
+	if got := strings.Join(news, ", "); got != "withdrawn /, gone /" {
+		t.Error(got)
+	}
+}
+
+// Others have moved a redirect of a suspended peer on, and verified where it leads now: nothing of the page is withdrawn, though the peer was the first to find it moved.
+func TestSuspensionLeavesTheRedirectsOfOthers(t *testing.T) {
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, true, "alice", "bob", "mallory")
+	gen := channel.Gen(0)
+	say := func(peer, to string) {
+		gen++
+		cl.crawl(t, a, peer, gen, func(r *runner) []channel.Page {
+			p := r.page("/moves", home, channel.Changed)
+			if to != "" {
+				p.Body, p.Status, p.Header = nil, 301, []byte("HTTP/1.1 301 Moved Permanently\r\nLocation: http://site-1.example/"+to+"\r\n\r\n")
+			}
+			return []channel.Page{p}
+		})
+		j.deliver(cl, gen)
+	}
+	say("alice", "")
+	say("mallory", "a")
+	cl.now = cl.now.Add(25 * time.Hour)
+	say("mallory", "a")
+	for _, to := range []string{"b", "c"} {
+		say("alice", to)
+		say("bob", to)
+	}
+	mallory := trust.Peer(a.DelivererNumber("mallory"))
+	before, err := a.Page(t.Context(), "http://site-1.example/moves")
+	if err != nil || !before.Gone || before.Deliverer != ledger.DelivererName(uint64(mallory)) {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	seen := len(told(t, a))
+	if err := a.Suspend(t.Context(), mallory); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := a.Suspensions(t.Context()); err != nil || len(all) != 1 || all[0].Pages != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if got, err := a.Page(t.Context(), "http://site-1.example/moves"); err != nil || !reflect.DeepEqual(got, before) {
+		t.Errorf("%+v, %v; before %+v", got, err, before)
+	}
+	if news := told(t, a)[seen:]; len(news) > 0 {
+		t.Error(news)
+	}
+}
+
+// TestToldStatusIsThePages has a version return of which only a visit is known that said nothing has changed, and a redirect that a pardon gives back.
+func TestToldStatusIsThePages(t *testing.T) {
+	a, cl, _ := strangers(t)
+	cl.crawl(t, a, "alice", 1, func(r *runner) []channel.Page {
+		return []channel.Page{r.page("/", home, channel.New), r.page("/moves", news, channel.New)}
+	})
+	cl.crawl(t, a, "alice", 2, func(r *runner) []channel.Page {
+		return []channel.Page{{URL: r.url("/"), Status: 304, Change: channel.Unchanged, Fetched: cl.now}}
+	})
+	j := newJudge(t, a, true, "alice", "mallory")
+	cl.crawl(t, a, "mallory", 3, func(r *runner) []channel.Page {
+		to := r.page("/moves", "", channel.Changed)
+		to.Status, to.Header = 301, []byte("HTTP/1.1 301 Moved Permanently\r\nLocation: http://site-1.example/there\r\n\r\n")
+		return []channel.Page{r.page("/", forge, channel.Changed), to}
+	})
+	cl.now = cl.now.Add(25 * time.Hour)
+	cl.crawl(t, a, "mallory", 4, func(r *runner) []channel.Page {
+		to := r.page("/moves", "", channel.Changed)
+		to.Status, to.Header = 301, []byte("HTTP/1.1 301 Moved Permanently\r\nLocation: http://site-1.example/there\r\n\r\n")
+		return []channel.Page{to}
+	})
+	j.deliver(cl, 3)
+	j.deliver(cl, 4)
+	mallory := trust.Peer(a.DelivererNumber("mallory"))
+	seen := len(told(t, a))
+	for _, do := range []func(context.Context, trust.Peer) error{a.Suspend, a.Pardon} {
+		if err := do(t.Context(), mallory); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changes, _, err := a.Changes(t.Context(), "", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range changes[seen:] {
+		got = append(got, fmt.Sprintf("%v %s %d", c.Event, strings.TrimPrefix(c.URL, "http://site-1.example"), c.Status))
+	}
+	if slices.Sort(got); strings.Join(got, ", ") != "changed / 200, gone /moves 301, withdrawn / 200, withdrawn /moves 200" {
+		t.Error(got)
+	}
+	if p, err := a.Page(t.Context(), "http://site-1.example/moves"); err != nil || !p.Gone || p.Status != 301 {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

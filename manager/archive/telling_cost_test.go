@@ -153,7 +153,7 @@ func crawlSite(t *testing.T, a *Archive, cl *clock, addr, peer string, gen chann
 	}
 }
 
-// Where nobody lies, telling peers of verified versions alone costs no fetches: each change is fetched whole once more, and that is all.
+// Where nobody lies, telling peers of verified versions alone, and all of what three accounts saw, costs no fetches: each change is fetched whole twice more, and that is all.
 func TestTellingLittleCostsNoFetches(t *testing.T) {
 	t.Parallel()
 	all, allWhole, allBytes := honestRounds(t, false)
@@ -165,7 +165,7 @@ func TestTellingLittleCostsNoFetches(t *testing.T) {
 	if fewWhole <= allWhole {
 		t.Error("nothing was kept from the peers: this measures nothing")
 	}
-	if fewWhole > 5*allWhole/2 {
-		t.Errorf("%d pages with content, %d where all is told: more than each change twice", fewWhole, allWhole)
+	if fewWhole > 3*allWhole {
+		t.Errorf("%d pages with content, %d where all is told: more than each change three times", fewWhole, allWhole)
 	}
 }

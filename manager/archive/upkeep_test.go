@@ -81,8 +81,8 @@ func TestRetainCompact(t *testing.T) {
 		if _, err := a.Retain(ctx, Retention{Captures: keep}); err != nil {
 			t.Fatal(err)
 		}
-		if v = clean(t, a); v.Captures != 4*keep {
-			t.Errorf("%d captures, want %d", v.Captures, 4*keep)
+		if v = clean(t, a); v.Captures != 2*keep+4 { // of what is unchanged the first visit and the last
+			t.Errorf("%d captures, want %d", v.Captures, 2*keep+4)
 		}
 		c, err := a.Compact(ctx, 1)
 		if err != nil || c.Files == 0 || c.Freed == 0 {
@@ -149,7 +149,7 @@ func TestRetainAgeAndFeed(t *testing.T) {
 		}
 	}
 	got, err := a.Retain(ctx, rule)
-	if err != nil || got.Captures != 4*8 {
+	if err != nil || got.Captures != 4*8-2 { // what brought a page that is unchanged since stays
 		t.Errorf("retain: %+v, %v", got, err)
 	}
 	if _, _, err := a.Changes(ctx, first, 10); !errors.Is(err, ErrTrimmed) {
@@ -540,7 +540,61 @@ func TestReadersOfAnOldSnapshot(t *testing.T) {
 			return true, err
 		})
 	})
-	if err != nil || seen != 12 {
+	if err != nil || seen != 10 {
 		t.Errorf("%d captures found, %v", seen, err)
 	}
+}
+
+// TestRetentionCountsVersions keeps the last two versions of a page, whatever number of visits saw them, and of each the visits
+// that say whose it is and until when it was there.
+func TestRetentionCountsVersions(t *testing.T) {
+	a, cl, _ := strangers(t)
+	begun := cl.now
+	versions := [][]string{{"alice", "bob", "alice", "carol"}, {"bob", "said alice", "said alice", "carol", "alice"}, {"alice", "said bob", "said carol", "said bob"}}
+	gen := channel.Gen(0)
+	var last []time.Time // visits of the versions
+	for n, visits := range versions {
+		for _, who := range visits {
+			gen++
+			peer, said := strings.CutPrefix(who, "said ")
+			cl.now = cl.now.Add(time.Hour)
+			cl.crawl(t, a, peer, gen, func(r *runner) []channel.Page {
+				p := r.page("/", version(1, channel.Gen(n)), channel.Changed)
+				if said {
+					p = channel.Page{URL: r.url("/"), Status: 304, Change: channel.Unchanged, Fetched: cl.now}
+				}
+				return []channel.Page{p}
+			})
+		}
+		last = append(last, cl.now)
+	}
+	url := "http://site-1.example/"
+	would, err := a.WouldForget(t.Context(), Retention{Captures: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := a.Retain(t.Context(), Retention{Captures: 2})
+	if err != nil || out.Captures != 13-5 || would != out {
+		t.Errorf("%+v, %+v, %v", out, would, err)
+	}
+	for n, at := range last {
+		c, err := a.Get(t.Context(), url, at)
+		switch {
+		case n == 0 && !errors.Is(err, ErrNotFound):
+			t.Errorf("the first version is there: %v, %v", c.Fetched, err)
+		case n > 0 && (err != nil || string(c.Body) != version(1, channel.Gen(n)) || !c.Fetched.Equal(at)):
+			t.Errorf("version %d: %.20q of %v, %v", n, c.Body, c.Fetched.Sub(begun), err)
+		}
+	}
+	if out, err = a.Retain(t.Context(), Retention{Captures: 2}); err != nil || out.Captures != 0 {
+		t.Errorf("again %+v, %v", out, err)
+	}
+	// the second version is bob's, and carol has fetched it too: it outlives bob
+	if _, err := a.Withdraw(t.Context(), "bob"); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := a.Get(t.Context(), url, last[1]); err != nil || string(c.Body) != version(1, 1) {
+		t.Errorf("the second version without who brought it: %.20q, %v", c.Body, err)
+	}
+	clean(t, a)
 }

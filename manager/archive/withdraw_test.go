@@ -405,3 +405,26 @@ func TestStartedPurgeIsDone(t *testing.T) {
 	stop()
 	<-ended
 }
+
+// A purge takes a forged page back also when retention has forgotten visits, and others have only said since that it is unchanged.
+func TestRetentionKeepsWhoDelivered(t *testing.T) {
+	for name, keep := range map[string]Retention{"count": {Captures: 2}, "age": {Age: 30 * time.Minute}} {
+		a, cl, _ := strangers(t)
+		cl.crawl(t, a, "mallory", 1, func(r *runner) []channel.Page { return []channel.Page{r.page("/", forge, channel.New)} })
+		cl.now = cl.now.Add(time.Hour)
+		for gen := channel.Gen(2); gen <= 6; gen++ {
+			cl.crawl(t, a, "bob", gen, func(r *runner) []channel.Page {
+				return []channel.Page{{URL: r.url("/"), Status: 304, Change: channel.Unchanged, Fetched: cl.now}}
+			})
+		}
+		if out, err := a.Retain(t.Context(), keep); err != nil || name == "count" && out.Captures != 4 {
+			t.Errorf("%s: %+v, %v", name, out, err)
+		}
+		if _, err := a.Withdraw(t.Context(), "mallory"); err != nil {
+			t.Fatal(err)
+		}
+		if got := shown(t, a, "http://site-1.example/"); got != "nothing" {
+			t.Errorf("%s: after the purge the page shows %q", name, got)
+		}
+	}
+}

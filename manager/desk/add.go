@@ -46,7 +46,7 @@ func (d *Desk) Add(ctx context.Context, urls []string) (added []Added, blocked i
 	if err != nil {
 		return nil, 0, err
 	}
-	known := map[int]channel.ID{}
+	known, seen := map[int]channel.ID{}, map[channel.ID]bool{}
 	for _, r := range done.Refused {
 		known[r.N] = r.ID
 	}
@@ -55,10 +55,12 @@ func (d *Desk) Add(ctx context.Context, urls []string) (added []Added, blocked i
 			u = chs[i].Seeds[0]
 		}
 		a := Added{URL: u, Channel: known[i+1]}
-		if a.New = a.Channel == 0; a.New {
+		if a.Channel == 0 { // it is new, or so many were there already that not all are named
 			if a.Channel, err = d.Lookup(ctx, &chs[i].Scope); err != nil {
 				return nil, 0, err
 			}
+			a.New = a.Channel >= done.First && a.Channel <= done.Last && !seen[a.Channel]
+			seen[a.Channel] = true
 		}
 		added = append(added, a)
 	}
@@ -82,7 +84,8 @@ func (d *Desk) AddChannels(ctx context.Context, chs []channel.Channel) (channel.
 // Import adds any number of channels, all or none.
 func (d *Desk) Import(ctx context.Context, lines iter.Seq[channel.Line]) (out channel.Imported, err error) {
 	var ports originSet
-	lines = ports.of(listing.AllOrNothing(d.checked(lines)))
+	var found foundHosts
+	lines = found.of(ports.of(listing.AllOrNothing(d.checked(lines))))
 	if d.m != nil {
 		defer d.imports.begin()()
 		var own atomic.Int64
@@ -99,7 +102,7 @@ func (d *Desk) Import(ctx context.Context, lines iter.Seq[channel.Line]) (out ch
 	}
 	ctx, done := d.finish(ctx)
 	defer done()
-	if err := d.inheritBlocks(ctx, ports); err != nil {
+	if err := errors.Join(d.inheritBlocks(ctx, ports), found.forget(ctx, d.store, d.epoch)); err != nil {
 		return out, err
 	}
 	if d.m == nil {
@@ -108,6 +111,10 @@ func (d *Desk) Import(ctx context.Context, lines iter.Seq[channel.Line]) (out ch
 	}
 	d.imports.written.Add(int64(out.Added))
 	out.Blocked, err = d.m.Adopt(ctx, out.First, out.Last, func() { d.imports.taken.Add(1) })
+	if blocked, failed := found.blocked(ctx, d.store); err == nil && !found.many { // the loop may not have heard yet what was blocked at another manager
+		out.Blocked, err = channelsOf(ctx, d.store, blocked, out.First, out.Last)
+		err = errors.Join(err, failed)
+	}
 	return out, err
 }
 
@@ -119,11 +126,19 @@ func onBlocked(ctx context.Context, db manager.Store, first, last channel.ID) (n
 			blocked[channel.KeyOf(h.Name)] = true
 		}
 		return nil
-	}); err != nil || len(blocked) == 0 {
+	}); err != nil {
 		return 0, err
 	}
+	return channelsOf(ctx, db, blocked, first, last)
+}
+
+// channelsOf counts the channels from first to last that are on some hosts.
+func channelsOf(ctx context.Context, db manager.Store, hosts map[channel.HostKey]bool, first, last channel.ID) (n int, err error) {
+	if len(hosts) == 0 {
+		return 0, nil
+	}
 	err = db.Scan(ctx, first, last, func(h channel.Hot) error {
-		if blocked[h.Host] {
+		if hosts[h.Host] {
 			n++
 		}
 		return nil

@@ -27,9 +27,13 @@ func (s *shelf) Import(_ context.Context, _ channel.Epoch, lines iter.Seq[channe
 	return out, nil
 }
 
+func (s *shelf) CountCandidates(context.Context) (int, error) { return 0, nil }
+
 func (s *shelf) Host(_ context.Context, name string) (channel.Host, error) {
 	return channel.Host{Name: name, Blocked: s.blocked[name]}, nil
 }
+
+func (s *shelf) State(context.Context, string) ([]byte, error) { return nil, nil }
 
 func (s *shelf) UpdateHost(_ context.Context, _ channel.Epoch, name string, change func(*channel.Host)) error {
 	h := channel.Host{Name: name, Blocked: s.blocked[name]}

@@ -96,7 +96,7 @@ func (d *Desk) Remove(ctx context.Context, id channel.ID) error {
 			return err
 		}
 	}
-	if err := d.recall(ctx, id); err != nil {
+	if err := d.recall(ctx, id, ch.Scope.Host); err != nil {
 		return err
 	}
 	return d.store.Remove(ctx, d.epoch, id)

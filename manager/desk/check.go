@@ -229,7 +229,7 @@ func (d *Desk) checkManager(ctx context.Context) (out []Finding) {
 		}
 	}
 	out = append(out, stores(&o.Archive))
-	if f, counted := believed(o.Archive.Verified, o.Archive.Provisional, o.Archive.Withdrawn); counted {
+	if f, counted := believed(o.Now, &o.Archive); counted {
 		out = append(out, f)
 	}
 	return out
@@ -256,16 +256,17 @@ func anyChannel(ctx context.Context, list func(ctx context.Context, after channe
 	return err == nil && slices.ContainsFunc(chs, func(ch channel.Channel) bool { return ch.State != channel.Removed })
 }
 
-// believed says how far the stored pages are believed; false: there are none yet.
-func believed(verified, provisional, withdrawn uint64) (Finding, bool) {
-	switch all := verified + provisional + withdrawn; {
-	case all == 0:
+// believed says how far the stored pages are believed, as they were counted last; false: there were none.
+func believed(now time.Time, a *archive.Stats) (Finding, bool) {
+	all := a.Verified + a.Provisional + a.Withdrawn
+	if all == 0 {
 		return Finding{}, false
-	case verified == 0 && withdrawn == 0:
-		return Finding{Level: OK, What: fmt.Sprintf("%s there, all provisional: a page is verified when another account, in another network, sees it alike", plain.Count(int(all), "page")), Mend: ""}, true
-	default:
-		return Finding{Level: OK, What: fmt.Sprintf("%s there: %d verified, %d provisional, %d withdrawn", plain.Count(int(all), "page"), verified, provisional, withdrawn), Mend: ""}, true
 	}
+	text := fmt.Sprintf("%s stored when they were counted, %s ago", plain.Count(int(all), "page"), plain.Span(now.Sub(a.Counted)))
+	if a.Verified == 0 && a.Withdrawn == 0 {
+		return Finding{Level: OK, What: text + ", all provisional: a page is verified when another account, in another network, sees it alike"}, true
+	}
+	return Finding{Level: OK, What: fmt.Sprintf("%s: %d verified, %d provisional, %d withdrawn", text, a.Verified, a.Provisional, a.Withdrawn)}, true
 }
 
 const standsFor = 5 // samples of the history

@@ -95,7 +95,7 @@ func (h *hungUp) Channel(ctx context.Context, id channel.ID) (channel.Channel, e
 	return channel.Channel{}, cmp.Or(ctx.Err(), channel.ErrUnknown) // it goes with the first word
 }
 
-func (h *hungUp) Candidates(ctx context.Context, _ int) ([]channel.Candidate, error) {
+func (h *hungUp) Candidates(ctx context.Context, _ int, _ func(string) bool) ([]channel.Candidate, error) {
 	return nil, ctx.Err()
 }
 

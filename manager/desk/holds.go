@@ -93,3 +93,10 @@ func ofAll(d *Desk, o *manager.Overview) {
 		}
 	}
 }
+
+// allChannels is how many channels a running manager has, together with the others that share the network.
+func allChannels(d *Desk) int {
+	o := d.m.Overview()
+	ofAll(d, &o)
+	return o.Channels
+}

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -110,16 +111,16 @@ func (d *Desk) Block(ctx context.Context, host, why string) error {
 				return err
 			}
 		}
-		if err := d.recall(ctx, id); err != nil {
+		if err := d.recall(ctx, id, names[id]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// recall calls the task of a channel back, if one may be out.
-func (d *Desk) recall(ctx context.Context, id channel.ID) error {
-	if d.files == nil {
+// recall calls the task of a channel back, if one may be out. The host is left alone until that must have ended, which a running manager sees to itself.
+func (d *Desk) recall(ctx context.Context, id channel.ID, origin string) error {
+	if d.files == nil && d.m != nil {
 		return nil
 	}
 	raw, err := d.store.Lease(ctx, id) // durable before anything is offered
@@ -131,12 +132,30 @@ func (d *Desk) recall(ctx context.Context, id channel.ID) error {
 	}
 	i, err := lease.ParseIssue(raw)
 	if i.Restore(); err == nil && i.Out() {
-		err = d.files.Recall(ctx, id)
+		if d.m == nil {
+			err = standOff(ctx, d, origin, i.Deadline())
+		}
+		if err == nil && d.files != nil {
+			err = d.files.Recall(ctx, id)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("call back the task of channel %d: %w", id, err)
 	}
 	return nil
+}
+
+// standOff leaves a stopped manager's host alone until a task has ended that is called back, or until the end of the wait for its claim if that is later.
+func standOff(ctx context.Context, d *Desk, origin string, claimed time.Time) error {
+	until := d.cfg.Now().Add(resetWait)
+	if claimed.After(until) {
+		until = claimed
+	}
+	return d.store.UpdateHost(ctx, d.epoch, origin, func(h *channel.Host) {
+		if until.After(h.NextVisit) {
+			h.NextVisit = until
+		}
+	})
 }
 
 // known are the origins that an operator means: those named, and those with other ports of which anything is known.
@@ -174,7 +193,7 @@ func (d *Desk) blocked(ctx context.Context, origins []string) (out []string, err
 	return out, nil
 }
 
-// resetWait is how long a stopped manager's host is left alone after a reset: as long as a lease may run.
+// resetWait is how long a stopped manager's host is left alone after a reset, or a task of it is called back: as long as a lease may run.
 const resetWait = 30 * time.Minute
 
 // ResetHost forgets what reports have told of hosts: how long to wait before the next visit, their crawl delay, where they are, and why they are blocked. A
@@ -207,6 +226,11 @@ func (d *Desk) ResetHost(ctx context.Context, host string) (reset int, err error
 		if err := d.store.UpdateHost(ctx, d.epoch, origin, func(h *channel.Host) { manager.ResetHost(h, latest) }); err != nil {
 			return reset, err
 		}
+		if h.Blocked != "" {
+			if err := manager.SetUnblocked(ctx, d.store, d.epoch, origin, true); err != nil {
+				return reset, err
+			}
+		}
 		if d.m != nil {
 			if err := d.m.ResetHost(ctx, origin); err != nil {
 				return reset, err
@@ -221,10 +245,14 @@ func (d *Desk) block(ctx context.Context, origin, why string) error {
 	if len(why) > channel.MaxText {
 		why = strings.ToValidUTF8(why[:channel.MaxText], "")
 	}
-	if err := d.store.UpdateHost(ctx, d.epoch, origin, func(h *channel.Host) { h.Blocked = why }); err != nil || d.m == nil {
+	if err := d.store.UpdateHost(ctx, d.epoch, origin, func(h *channel.Host) { h.Blocked = why }); err != nil {
 		return err
 	}
-	return d.m.SetBlocked(ctx, origin, why)
+	var err error
+	if d.m != nil {
+		err = d.m.SetBlocked(ctx, origin, why)
+	}
+	return errors.Join(err, manager.SetUnblocked(ctx, d.store, d.epoch, origin, why == ""))
 }
 
 // originSet are origins with ports of their own that an import has named.
@@ -280,13 +308,104 @@ type CandidateList struct {
 // Candidates lists the n hosts without a channel that were found most often.
 func (d *Desk) Candidates(ctx context.Context, n int) (CandidateList, error) {
 	out := CandidateList{Candidates: []Candidate{}}
-	got, err := d.store.Candidates(ctx, n)
-	if err != nil {
-		return out, err
+	var left []channel.Candidate
+	listed := 0
+	for most := n; ; most *= 2 { // some may have got channels since they were found
+		got, err := d.store.Candidates(ctx, most, nil)
+		if err != nil {
+			return out, err
+		}
+		var hosts []string
+		if left, hosts, err = manager.Unlisted(ctx, d.store, got); err != nil {
+			return out, err
+		}
+		if listed = len(hosts); len(left) >= n || len(got) < most || most <= 0 {
+			break
+		}
 	}
-	for _, c := range got {
+	for _, c := range left[:min(len(left), max(n, 0))] {
 		out.Candidates = append(out.Candidates, Candidate{c.Host, c.Links, c.Seeds, c.From, c.First, c.Last})
 	}
-	out.Total, err = d.store.CountCandidates(ctx)
+	total, err := d.store.CountCandidates(ctx)
+	out.Total = max(total-listed, len(out.Candidates))
 	return out, err
+}
+
+// foundHosts are hosts that an import has named: they are no candidates any more.
+type foundHosts struct {
+	names map[string]struct{}
+	many  bool // more than namesMost
+}
+
+const namesMost = 100_000 // hosts of an import that are remembered by name
+
+// of notes them as lines go by.
+func (f *foundHosts) of(lines iter.Seq[channel.Line]) iter.Seq[channel.Line] {
+	*f = foundHosts{names: map[string]struct{}{}}
+	return func(yield func(channel.Line) bool) {
+		for l := range lines {
+			if f.many = f.many || len(f.names) >= namesMost; !f.many {
+				f.names[l.Channel.Scope.Host] = struct{}{}
+			}
+			if !yield(l) {
+				return
+			}
+		}
+	}
+}
+
+// blocked are those of the hosts that are blocked.
+func (f *foundHosts) blocked(ctx context.Context, st manager.Store) (map[channel.HostKey]bool, error) {
+	if f.many {
+		return nil, nil
+	}
+	all, err := st.Hosts(ctx, slices.Sorted(maps.Keys(f.names)))
+	out := map[channel.HostKey]bool{}
+	for i := range all {
+		if all[i].Blocked != "" {
+			out[channel.KeyOf(all[i].Name)] = true
+		}
+	}
+	return out, err
+}
+
+// forget drops candidates that have got channels.
+func (f *foundHosts) forget(ctx context.Context, st manager.Store, e channel.Epoch) error {
+	if n, err := st.CountCandidates(ctx); err != nil || n == 0 {
+		return err
+	}
+	names := slices.Sorted(maps.Keys(f.names))
+	if f.many { // there may be fewer candidates than channels
+		var err error
+		if names, err = listedCandidates(ctx, st); err != nil {
+			return err
+		}
+	}
+	for some := range slices.Chunk(names, channel.MaxAdd) {
+		if err := st.DropCandidates(ctx, e, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listedCandidates are the candidates that a channel holds.
+func listedCandidates(ctx context.Context, st manager.Store) (hosts []string, err error) {
+	var roots []string
+	note := func(host string) bool { roots = append(roots, host+"/"); return false }
+	if _, err := st.Candidates(ctx, 1, note); err != nil {
+		return nil, err
+	}
+	for some := range slices.Chunk(roots, channel.MaxAdd) {
+		ids, err := st.Holders(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range ids {
+			if id != 0 {
+				hosts = append(hosts, channel.Origin(some[i]))
+			}
+		}
+	}
+	return hosts, nil
 }

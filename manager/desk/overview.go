@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"shoal/channel"
 	"shoal/coords"
 	"shoal/manager"
 	"shoal/overlay"
@@ -201,7 +202,7 @@ func overviewOf(o manager.Overview) Overview {
 	}
 	out.Errors, out.Noted = map[string]int64{}, map[string]int64{}
 	for kind, n := range o.Errors {
-		if noted(kind) {
+		if channel.Noted(kind) {
 			out.Noted[kind] = n
 		} else {
 			out.Errors[kind] = n
@@ -211,15 +212,6 @@ func overviewOf(o manager.Overview) Overview {
 		out.History[i] = Point{p.At, p.UpdatesMin, p.PagesMin, p.RefusedMin, p.Out, p.Peers, p.Freshness, seconds(p.Intervals)}
 	}
 	return out
-}
-
-// noted reports whether what a report counts under a name is no failure: a page's own wish, or news of changes.
-func noted(kind string) bool {
-	switch kind {
-	case "noindex", "noarchive", "expired", "signalled", "signal-right":
-		return true
-	}
-	return strings.HasPrefix(kind, "skipped-")
 }
 
 // Peer is one member of the swarm as the manager knows it.

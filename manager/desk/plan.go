@@ -42,7 +42,7 @@ func (d *Desk) PlanBasis(ctx context.Context, tick time.Duration) (PlanBasis, er
 	b, err := d.planBasis(ctx, tick)
 	out := PlanBasis{Now: b.Now, Tick: Seconds(b.Step), Every: b.Every, Cap: b.Cap, MinTicks: b.MinTicks, Capacity: b.Capacity}
 	if d.m != nil {
-		out.Channels = d.m.Overview().Channels
+		out.Channels = allChannels(d)
 	}
 	return out, err
 }

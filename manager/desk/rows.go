@@ -49,7 +49,7 @@ const mostCredited = 10 // peers that are named with a channel
 
 // The states of a Row.
 const (
-	Failing = "failing"  // its last crawl failed; it is tried again
+	Failing = "failing"  // its last crawl failed, or its host refused it; it is tried again
 	GivenUp = "given up" // too many failed; an operator may resume it
 	Blocked = "blocked"  // its host is
 	Paused  = "paused"   // by an operator
@@ -202,7 +202,7 @@ func (d *Desk) rowsOf(ctx context.Context, chs []channel.Channel) ([]Row, error)
 			ch.State, ch.Reason, ch.Learnt.Out = in.State, in.Reason, in.Out
 			r := rowOf(&ch, in.Blocked)
 			r.Group, r.Every, r.Due, r.Doubt = in.Group+1, Seconds(in.Every), in.Due, Doubt{in.Doubt.Until, in.Doubt.Views}
-			if r.State == Failing && in.Limit > 0 {
+			if r.State == Failing && r.Failed > 0 && in.Limit > 0 {
 				r.Left = in.Limit - r.Failed%in.Limit
 			}
 			rows = append(rows, r)
@@ -321,7 +321,7 @@ func rowOf(ch *channel.Channel, blocked string) Row {
 		r.State, r.Reason = Blocked, blocked
 	case ch.State == channel.Paused:
 		r.State = Paused
-	case l.Failed > 0:
+	case l.Failed > 0, l.LastOutcome == channel.HostBlocked:
 		r.State, r.Reason = Failing, l.LastError
 	case l.Visits == 0:
 		r.State = New

@@ -59,7 +59,7 @@ func (d *Desk) Proposals(ctx context.Context, id channel.ID) ([]DirCount, int, e
 			all++
 			if ch.Scope.Kind == channel.Directories {
 				counts[base]++
-			} else if below, ok := subdir(strings.TrimPrefix(u, ch.Scope.Host), base); ok {
+			} else if below, ok := subdir(channel.Respell(strings.TrimPrefix(u, ch.Scope.Host)), channel.Respell(base)); ok {
 				counts[below]++
 			}
 		}); err != nil {
@@ -92,8 +92,8 @@ func subdir(path, base string) (string, bool) {
 	return base + name + "/", deeper && name != ""
 }
 
-// Split makes directories of a channel channels of their own, with its settings; the channel keeps the rest. No directories: those that
-// Proposals names.
+// Split makes directories of a channel channels of their own, with its settings, and paused if it is; the channel keeps the rest. No directories: those
+// that Proposals names.
 func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]channel.ID, []string, error) {
 	ch, err := d.store.Channel(ctx, id)
 	if err != nil {
@@ -116,6 +116,9 @@ func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]chann
 	}
 	rest, parts, err := partition(&ch, dirs)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := nobodyHas(ctx, d, &ch, &rest.Scope); err != nil {
 		return nil, nil, err
 	}
 	// First the new ones: if this ends in between, some pages have two channels, and none is without.
@@ -143,6 +146,27 @@ func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]chann
 		return nil, nil, fmt.Errorf("%w: all of these directories have channels already", ErrAsk)
 	}
 	return ids, dirs, nil
+}
+
+// nobodyHas refuses a split after which a channel would reach just what another one does.
+func nobodyHas(ctx context.Context, d *Desk, ch *channel.Channel, rest *channel.Scope) error {
+	reach := rest.Reach()
+	if reach == ch.Scope.Reach() {
+		return nil
+	}
+	hosts, err := channel.ParseHosts(rest.Host)
+	if err != nil {
+		return err
+	}
+	var by channel.ID
+	if err := d.channelsOf(ctx, hosts, func(c *channel.Channel) {
+		if c.ID != ch.ID && c.Scope.Reach() == reach {
+			by = c.ID
+		}
+	}); err != nil || by == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: what would be left of channel %d, %s, is channel %d already; remove that one first, or split %[2]d otherwise", ErrAsk, ch.ID, strings.Join(rest.Dirs, " "), by)
 }
 
 // Mover is what a split would like of the archive.
@@ -179,22 +203,25 @@ func partition(ch *channel.Channel, dirs []string) (rest channel.Channel, parts 
 			return rest, nil, fmt.Errorf("%w: %s is not below what channel %d reaches", ErrAsk, dir, ch.ID)
 		}
 		part := channel.Channel{Scope: s, State: channel.Active, Added: ch.Added, Settings: ch.Settings, Seeds: []string{s.Host + dir}}
+		if ch.State == channel.Paused {
+			part.State, part.Reason = ch.State, ch.Reason
+		}
 		for _, u := range ch.Seeds {
-			if strings.HasPrefix(u, s.Host+dir) && u != part.Seeds[0] {
+			if len(part.Seeds) < channel.MaxSeeds && within(strings.TrimPrefix(u, s.Host), s.Dirs) && u != part.Seeds[0] {
 				part.Seeds = append(part.Seeds, u)
 			}
 		}
 		parts = append(parts, part)
-		if i := slices.Index(rest.Scope.Dirs, dir); i >= 0 && ch.Scope.Kind == channel.Directories {
+		if i := slices.IndexFunc(rest.Scope.Dirs, sameDir(dir)); i >= 0 && ch.Scope.Kind == channel.Directories {
 			rest.Scope.Dirs = slices.Delete(rest.Scope.Dirs, i, i+1)
 			continue
 		}
-		rest.Scope.Exclude = append(rest.Scope.Exclude, "^"+regexp.QuoteMeta(s.Host+strings.TrimSuffix(dir, "/"))+"([/?]|$)") // "/a" is of "/a/"
+		rest.Scope.Exclude = append(rest.Scope.Exclude, "^"+regexp.QuoteMeta(channel.Respell(s.Host+strings.TrimSuffix(dir, "/")))+"([/?]|$)") // "/a" is of "/a/"
 	}
 	switch {
 	case len(rest.Scope.Exclude) > channel.MaxFilters:
 		return rest, nil, fmt.Errorf("%w: %d directories need more than %d exclude patterns: split in two steps", ErrAsk, len(dirs), channel.MaxFilters)
-	case ch.Scope.Kind == channel.Directories && len(rest.Scope.Dirs) == 0, len(ch.Scope.Dirs) == 1 && slices.Contains(dirs, ch.Scope.Dirs[0]):
+	case ch.Scope.Kind == channel.Directories && len(rest.Scope.Dirs) == 0, len(ch.Scope.Dirs) == 1 && slices.ContainsFunc(dirs, sameDir(ch.Scope.Dirs[0])):
 		return rest, nil, fmt.Errorf("%w: nothing would be left of channel %d", ErrAsk, ch.ID)
 	case ch.Scope.Kind == channel.Directories && len(rest.Scope.Dirs) == 1:
 		rest.Scope.Kind = channel.Directory
@@ -218,6 +245,12 @@ func partition(ch *channel.Channel, dirs []string) (rest channel.Channel, parts 
 	return rest, parts, nil
 }
 
-func within(dir string, dirs []string) bool {
-	return len(dirs) == 0 || slices.ContainsFunc(dirs, func(d string) bool { return strings.HasPrefix(dir, d) })
+// within reports whether a path lies in one of some directories, in whatever spelling.
+func within(path string, dirs []string) bool {
+	path = channel.Respell(path)
+	return len(dirs) == 0 || slices.ContainsFunc(dirs, func(d string) bool { return strings.HasPrefix(path, channel.Respell(d)) })
+}
+
+func sameDir(as string) func(string) bool {
+	return func(dir string) bool { return channel.Respell(dir) == channel.Respell(as) }
 }

@@ -116,12 +116,18 @@ func (d *Desk) SetStrategy(ctx context.Context, ask StrategyAsk) (Strategy, erro
 	if err != nil {
 		return Strategy{}, err
 	}
+	other := ask.Name != "" || choice != now.StrategyChoice
+	if other { // before anything is changed
+		if err := choice.Validate(); err != nil {
+			return Strategy{}, err
+		}
+	}
 	if limits != now.Limits {
 		if err := d.m.UseLimits(ctx, limits); err != nil {
 			return Strategy{}, err
 		}
 	}
-	if ask.Name != "" || choice != now.StrategyChoice {
+	if other {
 		if err := d.m.UseStrategy(ctx, choice); err != nil {
 			return Strategy{}, err
 		}

@@ -77,9 +77,9 @@ func (d *Desk) channelsOf(ctx context.Context, hosts channel.Hosts, f func(*chan
 	}
 }
 
-// linksLook is the number of discovered hosts that a takedown looks at: those found most often. Another one, on a
-// port that was never named, stays noted; it is blocked as soon as it has a channel.
-const linksLook = 10_000
+// linksMost is the number of discovered hosts that a takedown drops, those found most often first: one for each port of a host that was found. Another one
+// stays noted; it is blocked as soon as it has a channel.
+const linksMost = 10_000
 
 // dropLinks forgets hosts that crawls have found.
 func (d *Desk) dropLinks(ctx context.Context, hosts channel.Hosts) (dropped int, err error) {
@@ -87,14 +87,12 @@ func (d *Desk) dropLinks(ctx context.Context, hosts channel.Hosts) (dropped int,
 	if err != nil {
 		return 0, err
 	}
-	found, err := d.store.Candidates(ctx, linksLook)
+	found, err := d.store.Candidates(ctx, linksMost, hosts.Has)
 	if err != nil {
 		return 0, err
 	}
 	for _, c := range found {
-		if hosts.Has(c.Host) {
-			known = append(known, c.Host)
-		}
+		known = append(known, c.Host)
 	}
 	before, err := d.store.CountCandidates(ctx)
 	if err != nil {

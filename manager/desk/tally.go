@@ -48,7 +48,7 @@ func (d *Desk) Tally(ctx context.Context) (Tally, error) {
 // tally is Tally, or what is counted so far while there is none: looked is how many channels that are then.
 func (d *Desk) tally(ctx context.Context) (t Tally, looked int, err error) {
 	part := time.Duration(0)
-	if d.m != nil && d.m.Overview().Channels > tallyMost {
+	if d.m != nil && allChannels(d) > tallyMost {
 		part = tallyPart
 	}
 	return d.tallies.count(ctx, part, d.store.List, d.rowsOf)

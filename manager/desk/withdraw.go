@@ -155,6 +155,9 @@ func (d *Desk) crawlFirst(ctx context.Context, ids []channel.ID) (asked int) {
 		return 0
 	}
 	for _, id := range ids[:min(len(ids), crawledFirst)] {
+		if ch, err := d.store.Channel(ctx, id); err != nil || ch.State != channel.Active {
+			continue
+		}
 		if err := d.m.CrawlNow(ctx, id); err == nil {
 			asked++
 		} else if errors.Is(err, context.Canceled) {

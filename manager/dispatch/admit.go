@@ -19,6 +19,9 @@ type host struct {
 // looked at for now.
 func (m *Machine) admit(now time.Time, s recrawl.Slot, how way) (at time.Time, peer Peer, ok bool) {
 	key := m.channels.Host(s)
+	if coming(m, key) {
+		return now.Add(m.cfg.Clock.Step), "", false
+	}
 	if h, up := m.hosts[key]; up {
 		switch {
 		case h.blocked != "":
@@ -48,6 +51,9 @@ func (m *Machine) admit(now time.Time, s recrawl.Slot, how way) (at time.Time, p
 	}
 	return now.Add(m.cfg.Clock.Step), "", false
 }
+
+// coming reports whether not all is known yet that is out at a host.
+func coming(m *Machine, key channel.HostKey) bool { return m.cfg.Coming != nil && m.cfg.Coming(key) }
 
 const (
 	blockedAgain = time.Hour   // how often a blocked host is looked at again
@@ -121,12 +127,13 @@ const (
 
 // HoldupOf says what keeps a channel back.
 func HoldupOf(m *Machine, now time.Time, s recrawl.Slot) Holdup {
-	h := m.hosts[m.channels.Host(s)]
+	key := m.channels.Host(s)
+	h := m.hosts[key]
 	f := m.flights.find(s)
 	switch {
 	case h.blocked != "":
 		return Blocking
-	case h.out != 0, now.Before(h.next):
+	case coming(m, key), h.out != 0, now.Before(h.next):
 		return Politeness
 	case now.Before(m.notBefore[s]):
 		return Failure
@@ -168,7 +175,7 @@ func (m *Machine) free(f *flight) {
 // no task of the host goes before Left.
 func (m *Machine) Visit(now time.Time, key channel.HostKey) bool {
 	h := m.hosts[key]
-	if h.out != 0 || h.blocked != "" || now.Before(h.next) {
+	if coming(m, key) || h.out != 0 || h.blocked != "" || now.Before(h.next) {
 		return false
 	}
 	h.out++
@@ -188,6 +195,10 @@ func (m *Machine) Left(key channel.HostKey, until time.Time) {
 
 const tidyEvery = time.Minute // how often hosts whose next visit has come are forgotten
 
+// MostRest bounds how long a host is left alone. A later time is of a clock that was ahead, or of a build before 0.2.0, which believed any time that a peer
+// reported: then the host is left alone until the longest lease of a task that is out has ended.
+const MostRest = 24 * time.Hour
+
 // tidy forgets hosts with which nothing is up any more.
 func (m *Machine) tidy(now time.Time) {
 	if now.Sub(m.tidied) < tidyEvery {
@@ -195,6 +206,10 @@ func (m *Machine) tidy(now time.Time) {
 	}
 	m.tidied = now
 	for key, h := range m.hosts {
+		if h.next.After(now.Add(MostRest)) {
+			h.next = now.Add(m.cfg.Terms.Term)
+			m.hosts[key] = h
+		}
 		if h.out == 0 && h.blocked == "" && !now.Before(h.next) {
 			delete(m.hosts, key)
 		}
@@ -228,11 +243,12 @@ func recall(m *Machine, key channel.HostKey) {
 // Blocked says why a host is blocked; empty: it is not.
 func (m *Machine) Blocked(key channel.HostKey) string { return m.hosts[key].blocked }
 
-// Leave has a host left alone until then.
+// Leave has a host left alone until then, or longer if it is already: there is more than one reason, and each alone would do. See Hurry.
 func (m *Machine) Leave(key channel.HostKey, until time.Time) {
-	h := m.hosts[key]
-	h.next = until
-	m.hosts[key] = h
+	if h := m.hosts[key]; until.After(h.next) {
+		h.next = until
+		m.hosts[key] = h
+	}
 }
 
 // Hurry has a host visited at latest at a time.
@@ -269,3 +285,17 @@ func (m *Machine) NotBefore(s recrawl.Slot, until time.Time) {
 
 // Until is what NotBefore was told of a channel last; zero: nothing.
 func (m *Machine) Until(s recrawl.Slot) time.Time { return m.notBefore[s] }
+
+// Rests is until when a channel is left alone: by itself, see Until, since its host is, see Leave, or since its last task came to nothing.
+func Rests(m *Machine, s recrawl.Slot) (until time.Time) {
+	until = m.notBefore[s]
+	if host := m.hosts[m.channels.Host(s)].next; host.After(until) {
+		until = host
+	}
+	if f := m.flights.find(s); f != nil && f.waiting && f.due > 0 {
+		if due := time.Unix(0, f.due); due.After(until) {
+			until = due
+		}
+	}
+	return until
+}

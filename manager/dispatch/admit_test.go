@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/recrawl"
 )
 
 // TestHostState changes each thing that is known of a host, and looks that the change lasts and leaves the others alone.
@@ -44,9 +45,10 @@ func TestHoldupTellsWhatKeepsAChannelBack(t *testing.T) {
 		set, undo func()
 		want      Holdup
 	}{
+		"that it is not known": {func() { m.cfg.Coming = func(key channel.HostKey) bool { return key == 7 } }, func() { m.cfg.Coming = nil }, Politeness},
 		"nothing":              {func() {}, func() {}, Nobody},
 		"a block":              {func() { m.Block(7, "asked to") }, func() { m.Block(7, "") }, Blocking},
-		"a wait between two":   {func() { m.Leave(7, w.now.Add(time.Hour)) }, func() { m.Leave(7, w.now) }, Politeness},
+		"a wait between two":   {func() { m.Leave(7, w.now.Add(time.Hour)) }, func() { m.Hurry(7, w.now) }, Politeness},
 		"a visit":              {func() { m.Visit(w.now, 7) }, func() { m.Left(7, w.now) }, Politeness},
 		"a failure":            {func() { m.NotBefore(0, w.now.Add(time.Hour)) }, func() { m.NotBefore(0, time.Time{}) }, Failure},
 		"the end of all":       {func() { m.cfg.Until = w.now.Add(w.expect / 2) }, func() { m.cfg.Until = time.Time{} }, Ending},
@@ -59,6 +61,44 @@ func TestHoldupTellsWhatKeepsAChannelBack(t *testing.T) {
 		if _, _, ok := m.admit(w.now, 0, way{}); ok && c.want != Nobody {
 			t.Errorf("%s: it is admitted", what)
 		}
+		if what == "that it is not known" && m.Visit(w.now, 7) {
+			t.Errorf("%s: it is visited", what)
+		}
 		c.undo()
+	}
+}
+
+// TestCrawlNowCountsForTheLimits asks for channels at once, a new one and a known one: Due is told when, or it would hand them out once more straight after.
+func TestCrawlNowCountsForTheLimits(t *testing.T) {
+	w := newWorld(Config{Terms: terms()})
+	w.hosts[1], w.hosts[2] = 1, 2
+	for i, s := range []recrawl.Slot{w.add(1), w.add(2)} {
+		w.chans[s].facts.Updated, w.chans[s].facts.Submitted = recrawl.Tick(i), recrawl.Tick(i)
+		w.now = w.now.Add(10 * time.Minute)
+		if err := w.m.CrawlNow(w.now, s); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := w.chans[s].facts.Submitted, w.clock.At(w.now); got != want {
+			t.Errorf("channel %d counts as asked for at tick %d, want %d", s, got, want)
+		}
+	}
+}
+
+// TestHostOfAClockThatWasAhead has a host left alone by a clock that was a year ahead, and is right again: it is not left alone for a year.
+func TestHostOfAClockThatWasAhead(t *testing.T) {
+	w := newWorld(Config{Terms: terms()})
+	w.hosts[1] = 1
+	w.m.Leave(1, w.now.Add(365*24*time.Hour))
+	for range 3 {
+		w.now = w.now.Add(time.Minute)
+		w.m.Tick(w.now)
+	}
+	if until := w.m.hosts[1].next; until.After(w.now.Add(terms().Term)) {
+		t.Errorf("it is left alone for %v, want at most the longest lease, %v", until.Sub(w.now), terms().Term)
+	}
+	w.m.Leave(1, w.now.Add(time.Hour))
+	w.now = w.now.Add(2 * time.Minute)
+	if w.m.Tick(w.now); w.m.hosts[1].next.Sub(w.now) < 50*time.Minute {
+		t.Error("a host that is left alone for an hour is not")
 	}
 }

@@ -21,7 +21,8 @@ type flight struct {
 	due    int64 // waiting; nanoseconds, as wake
 	issued time.Time
 	peer   Peer // that has the task, as far as is known
-	_      [8]byte
+	asked  bool // by CrawlNow: it is handed out again though the channel is paused
+	_      [7]byte
 }
 
 // takeOff makes a flight of an idle channel. It is out or waits as soon as the caller says so.
@@ -45,6 +46,30 @@ func (m *Machine) drop(f *flight) {
 		m.waiting--
 	}
 	m.flights.remove(f.slot)
+}
+
+// retry has a flight that came to nothing handed out again, unless its channel is paused.
+func retry(m *Machine, now time.Time, f *flight, from time.Time) {
+	if !f.asked && m.due.Facts(f.slot).Flags&recrawl.Paused != 0 {
+		withdraw(m, f)
+		return
+	}
+	m.again(now, f, from)
+}
+
+// withdraw ends a flight of which nothing is out. Nothing was crawled, which Due is told.
+func withdraw(m *Machine, f *flight) {
+	s := f.slot
+	if f.issue.Withdraw() != 0 {
+		m.persist(f)
+	}
+	m.land(f)
+	m.due.Edit(s, func(f *recrawl.Facts) {
+		f.Out, f.Flags = 0, f.Flags|recrawl.Denied
+		if f.Updated == 0 {
+			f.Submitted = 0
+		}
+	})
 }
 
 // again has a flight handed out again from some time on, as soon as there is room.
@@ -74,12 +99,24 @@ func (m *Machine) arm(f *flight) {
 	if at == 0 || f.wake != 0 && f.wake <= at { // it looks again then
 		return
 	}
-	f.wake = at
-	m.timers.push(timer{at, f.slot})
+	ring(m, f, at)
 	if m.timers.n > 2*m.flights.n+timersSlack {
 		m.timers.tidy()
 	}
 }
+
+// ring has a flight's timer ring at a time, and no other one.
+func ring(m *Machine, f *flight, at int64) {
+	f.wake = at
+	m.timers.push(timer{at, f.slot})
+}
+
+// unheard reports whether a flight's claim may stand in the part of the feed that was not heard yet, though the wait for it is over.
+func unheard(m *Machine, f *flight) bool {
+	return m.cfg.Heard != nil && f.issue.Out() && f.issue.Deadline().After(m.cfg.Heard())
+}
+
+const hearAgain = time.Second // until a claim wait is looked at again whose end was not heard of yet
 
 func (m *Machine) stale(t timer) bool {
 	f := m.flights.find(t.slot)
@@ -105,6 +142,10 @@ func (m *Machine) wake(now time.Time) {
 			continue
 		}
 		f.wake = 0
+		if unheard(m, f) {
+			ring(m, f, ns+int64(hearAgain))
+			continue
+		}
 		swallowed, peer, issued := f.took && f.issue.Phase == lease.Awaited, f.peer, f.issued
 		by := uint64(0)
 		if m.cfg.Party != nil {
@@ -161,7 +202,9 @@ func (m *Machine) follow(now time.Time, f *flight, e lease.Effect) {
 			m.acts = append(m.acts, Act{Kind: Nothing, Slot: f.slot, Issue: f.issue})
 			m.due.Observe(m.cfg.Clock.At(now), f.slot, recrawl.Event{Kind: recrawl.Lapsed})
 		}
-		m.again(now, f, f.issue.Deadline())
+		if retry(m, now, f, f.issue.Deadline()); m.flights.find(f.slot) != f {
+			return
+		}
 	}
 	m.arm(f)
 }

@@ -27,8 +27,8 @@ type Due interface {
 
 // Sparer is a Due that also names what threads may take that would stand idle: see recrawl.Scheduler.Spare.
 type Sparer interface {
-	Spare(now recrawl.Tick, n int, admit func(recrawl.Slot) (again recrawl.Tick, ok bool)) int
-	// Lacking says whether Spare had some lately that admit refused.
+	Spare(now recrawl.Tick, n int, may func(recrawl.Slot) bool, admit func(recrawl.Slot) (again recrawl.Tick, ok bool)) int
+	// Lacking says whether Spare had some lately that may be crawled, and that admit refused.
 	Lacking() bool
 }
 
@@ -64,6 +64,11 @@ type Config struct {
 	Members func() int
 	// Beside is the first slot of tasks that are no channel's own, such as audits: they are counted apart. Zero: there is none.
 	Beside recrawl.Slot
+	// Coming says of which hosts not all is known yet that is out: nothing is handed out there until it is. Nil: of none.
+	Coming func(channel.HostKey) bool
+	// Heard is up to when the archive's feed has been heard. A claim wait that is over by now may be answered by a claim that stands in the feed: it ends when all
+	// was heard up to its end. Nil: the feed is heard at once.
+	Heard func() time.Time
 	// Until, if set, is when all ends: nothing is handed out that would not end before.
 	Until time.Time
 }
@@ -224,7 +229,8 @@ func (m *Machine) handSpare(now time.Time, tick recrawl.Tick, room int) {
 		}
 	}
 	if idle = bounded(room, idle); idle > 0 {
-		due.Spare(tick, idle, func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, way{spare: true}) })
+		may := func(s recrawl.Slot) bool { return HoldupOf(m, now, s) == Nobody }
+		due.Spare(tick, idle, may, func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, way{spare: true}) })
 	}
 }
 

@@ -17,7 +17,18 @@ func (m *Machine) Restore(now time.Time, s recrawl.Slot, issue lease.Issue) {
 		m.arm(f)
 	case issue.Phase == lease.Pausing:
 		f := m.takeOff(now, s, issue)
-		m.again(now, f, issue.Deadline())
+		retry(m, now, f, issue.Deadline())
+	}
+}
+
+// Rest has a channel that is paused not handed out again: what waits for that does so no more, and what is out runs to its end. Due has the channel as
+// paused. CrawlNow before is overruled.
+func Rest(m *Machine, s recrawl.Slot) {
+	delete(m.asked, s)
+	if f := m.flights.find(s); f != nil {
+		if f.asked = false; f.waiting {
+			withdraw(m, f)
+		}
 	}
 }
 
@@ -37,10 +48,11 @@ func (m *Machine) CrawlNow(now time.Time, s recrawl.Slot) error {
 		if marked {
 			m.persist(f)
 		}
-		m.due.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
+		m.due.Edit(s, func(f *recrawl.Facts) { f.Out, f.Submitted = 1, m.cfg.Clock.At(now) })
 		m.sums(s).Submitted++
 	}
 	delete(m.notBefore, s)
+	f.asked = true
 	m.again(now, f, now)
 	return nil
 }

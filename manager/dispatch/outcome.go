@@ -48,7 +48,7 @@ func (m *Machine) Refused(now time.Time, o Order) bool {
 	}
 	m.free(f)
 	if m.due.Facts(o.Slot).Updated == 0 {
-		m.again(now, f, now.Add(firstAgain*m.cfg.Clock.Step))
+		retry(m, now, f, now.Add(firstAgain*m.cfg.Clock.Step))
 		return true
 	}
 	m.due.Observe(m.cfg.Clock.At(now), o.Slot, recrawl.Event{Kind: recrawl.Refused})
@@ -97,7 +97,7 @@ func (m *Machine) back(now time.Time, f *flight, from time.Time) {
 		return
 	}
 	m.free(f)
-	m.again(now, f, from)
+	retry(m, now, f, from)
 }
 
 const (
@@ -135,7 +135,7 @@ func (m *Machine) Hear(now time.Time, s recrawl.Slot, e lease.Event, peer Peer) 
 			return m.heard(effect, issue, time.Time{}), nil
 		}
 		f = m.takeOff(now, s, issue) // the archive knew of it, the manager did not
-		m.due.Edit(s, func(f *recrawl.Facts) { f.Out = 1 })
+		m.due.Edit(s, func(f *recrawl.Facts) { f.Out, f.Submitted = 1, max(f.Submitted, m.cfg.Clock.At(now)) })
 		return m.apply(now, f, e, effect, peer), nil
 	}
 	return m.apply(now, f, e, f.issue.Apply(now, e, m.terms()), peer), nil

@@ -103,7 +103,9 @@ func (c *chaos) step() {
 		}
 	case 17:
 		s := recrawl.Slot(c.rng.IntN(len(c.chans)))
-		switch c.rng.IntN(6) {
+		switch c.rng.IntN(7) {
+		case 6:
+			c.pause(s, c.chans[s].facts.Flags&recrawl.Paused == 0)
 		case 5:
 			if _, err := c.m.Reserve(s, 0); err != nil && !c.m.IsOut(s) {
 				c.t.Fatal(err)
@@ -131,6 +133,19 @@ func (c *chaos) step() {
 	c.acts()
 }
 
+// pause pauses a channel, or goes on with it.
+func (c *chaos) pause(s recrawl.Slot, paused bool) {
+	c.Edit(s, func(f *recrawl.Facts) {
+		f.Flags &^= recrawl.Paused
+		if paused {
+			f.Flags |= recrawl.Paused
+		}
+	})
+	if paused {
+		Rest(c.m, s)
+	}
+}
+
 // visit begins a visit of the owner, or ends it.
 func (c *chaos) visit(key channel.HostKey) {
 	if c.visits[key] {
@@ -155,6 +170,9 @@ func (c *chaos) look() {
 		c.t.Fatalf("%d orders, %d without an outcome: want at most %d, %d", len(orders), c.m.placing, most, c.m.cfg.Queue)
 	}
 	for _, o := range orders {
+		if c.chans[o.Slot].facts.Flags&recrawl.Paused != 0 && !c.m.flights.find(o.Slot).asked {
+			c.t.Fatalf("channel %d is handed out although it is paused", o.Slot)
+		}
 		if key := c.chans[o.Slot].host; c.m.hosts[key].out > 1 {
 			c.t.Fatalf("channel %d is handed out although another one of host %d is out", o.Slot, key)
 		}
@@ -331,7 +349,7 @@ func (c *chaos) checkIdle() {
 		h := c.m.hosts[site.host]
 		free := h.out == 0 && h.blocked == "" && !c.now.Before(h.next)
 		f := c.m.flights.find(s)
-		wants := site.wanted && f == nil && site.facts.Out == 0 && site.again <= c.clock.At(c.now)+1 || f != nil && f.waiting && f.due <= c.now.UnixNano() && !f.issue.Deadline().After(c.now)
+		wants := site.wanted && site.facts.Flags&recrawl.Paused == 0 && f == nil && site.facts.Out == 0 && site.again <= c.clock.At(c.now)+1 || f != nil && f.waiting && f.due <= c.now.UnixNano() && !f.issue.Deadline().After(c.now)
 		if !wants || !free || held || room == 0 || c.blind || len(near) == 0 || near[0].held >= near[0].holds || c.now.Before(c.m.notBefore[s]) {
 			delete(c.idle, s)
 			continue
@@ -356,6 +374,9 @@ func (c *chaos) calm() {
 		if c.visits[site.host] {
 			c.visit(site.host)
 		}
+	}
+	for s := range c.chans {
+		c.pause(recrawl.Slot(s), false)
 	}
 	clear(c.done)
 	for range 60 * 12 {

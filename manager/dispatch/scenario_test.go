@@ -136,6 +136,14 @@ func (w *world) outcome(t *testing.T, f []string, s recrawl.Slot, number func(in
 		} else if err != nil {
 			return []string{err.Error()}
 		}
+	case "pause": // pause CHANNEL
+		w.Edit(s, func(f *recrawl.Facts) { f.Flags |= recrawl.Paused })
+		Rest(w.m, s)
+	case "flag": // flag CHANNEL: paused, as a manager that stops before it sees to that leaves it
+		w.Edit(s, func(f *recrawl.Facts) { f.Flags |= recrawl.Paused })
+	case "resume": // resume CHANNEL
+		w.Edit(s, func(f *recrawl.Facts) { f.Flags &^= recrawl.Paused })
+		w.chans[s].wanted = true
 	case "block": // block HOST [WHY]
 		w.m.Block(channel.HostKey(number(1)), strings.Join(f[2:], " "))
 	case "leave": // leave HOST MINUTES

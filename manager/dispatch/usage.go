@@ -7,7 +7,7 @@ type Usage struct {
 	Offered time.Duration
 	Idle    time.Duration // of it without a task of ours
 	// Missed is the idle time while a channel was missing or probably stale and might have been crawled, but for peers near its host: their
-	// threads had work; or for a strategy that keeps its channels.
+	// threads had work; or for a strategy that keeps its channels. Channels that nobody may crawl at the moment (see Holdup) are not among them.
 	Missed time.Duration
 }
 

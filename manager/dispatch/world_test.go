@@ -30,6 +30,7 @@ type world struct {
 	orders map[recrawl.Slot]Order
 	told   []string // what Due and the Judge were told, since the last look
 	expect time.Duration
+	lacks  bool      // of what idle threads might have taken, something was left
 	since  time.Time // when the first task was asked for that Farther was told of last
 }
 
@@ -132,7 +133,7 @@ func (w *world) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slo
 		if load.Room >= 0 && n >= load.Room {
 			break
 		}
-		if !c.wanted || c.again > now || c.facts.Out > 0 {
+		if !c.wanted || c.again > now || c.facts.Out > 0 || c.facts.Flags&recrawl.Paused != 0 {
 			continue
 		}
 		again, ok := admit(recrawl.Slot(i))
@@ -163,19 +164,20 @@ func (w *world) Take(now recrawl.Tick, s recrawl.Slot, admit func(recrawl.Slot) 
 }
 
 // Lacking implements Sparer.
-func (w *world) Lacking() bool {
-	return slices.ContainsFunc(w.chans, func(c *site) bool { return c.stale && c.facts.Out == 0 })
-}
+func (w *world) Lacking() bool { return w.lacks }
 
 // Spare implements Sparer.
-func (w *world) Spare(now recrawl.Tick, n int, admit func(recrawl.Slot) (recrawl.Tick, bool)) (taken int) {
+func (w *world) Spare(now recrawl.Tick, n int, may func(recrawl.Slot) bool, admit func(recrawl.Slot) (recrawl.Tick, bool)) (taken int) {
+	w.lacks = false
 	for i, c := range w.chans {
-		if taken == n || !c.stale || c.facts.Out > 0 {
+		if taken == n || !c.stale || c.facts.Out > 0 || !may(recrawl.Slot(i)) {
 			continue
 		}
 		if _, ok := admit(recrawl.Slot(i)); ok {
 			taken++
 			c.facts.Out, c.facts.Submitted, c.stale = 1, now, false
+		} else {
+			w.lacks = true
 		}
 	}
 	return taken

@@ -12,12 +12,17 @@ type Seen struct {
 	URL     uint64 // channel.URLHash
 	Page    *Page  // its record, which Deliver changes; the zero Page if there was none
 	Digest  uint64 // of the content that the peer fetched; 0: it says "unchanged" and names no digest of its own
+	Raw     uint64 // as Version.Raw
 	Shingle uint64
 	// Modified is when the page itself says that it last changed, Unix seconds: by Last-Modified or by dates in it. 0: it says nothing.
 	Modified int64
 	// Unlike says of a page that differs at each fetch, and whose text is nearly that of the current version, that it is another page all the same: by package compare
 	// the two would be a conflict. A sentence or a link that somebody has added changes the Shingle too little. See Doubtful.
+	// Of a page that was read otherwise it says that the two differ by more than that. See ReadOtherwise.
 	Unlike bool
+	// Alike says of a page whose bytes are others than those of the current version that it is the same page all the same: by package compare the two are the same, as where
+	// a comment was added. The arbiter could not tell them apart, and is not asked. See Contests.
+	Alike bool
 }
 
 // Doubtful tells whether it matters if a visit saw a page Unlike its current version: of a page that differs at each fetch nearly the same text would corroborate it.
@@ -25,6 +30,9 @@ func (p *Page) Doubtful(by Peer, digest, shingle uint64) bool {
 	v := &p.Cur
 	return p.IsDynamic() && digest != 0 && digest != v.Digest && v.By != by && (v.State == Provisional || v.State == Held) && channel.Near(v.Shingle, shingle)
 }
+
+// ReadOtherwise tells whether it matters if a visit saw a page Unlike its current version, since by what the two peers say of it one has only read the same page a little otherwise.
+func (p *Page) ReadOtherwise(s *Seen) bool { return p.Cur.readOtherwise(s) && !p.IsDynamic() }
 
 // Delivery is what one task brought: the pages that answered, in any order.
 type Delivery struct {
@@ -131,14 +139,15 @@ func (w *visit) page(i int) {
 	last := w.peer(g.LastBy)
 	if g.IsDynamic() {
 		w.dynamic++
-		if s.Digest == 0 || s.Digest == g.Cur.Digest {
+		if s.Digest == 0 || s.Digest == g.Cur.Digest && g.Tells() { // who names a digest that it was not told has looked: the page differs no more
 			if w.quiet++; w.quiet == 1 {
 				w.still = s.URL
 			}
 		}
 	}
 	known := s.Digest == 0 && g.Cur.State != None
-	same, unlike := known, s.Unlike && s.Digest != g.Cur.Digest
+	otherwise := g.ReadOtherwise(s) && !s.Unlike
+	same, unlike := known, s.Unlike && g.IsDynamic() && s.Digest != g.Cur.Digest || otherwise
 	if !known {
 		w.vary(g, s)
 		same = !unlike && g.alike(&g.Cur, s.Digest, s.Shingle)
@@ -165,17 +174,23 @@ func (w *visit) page(i int) {
 	if !g.IsDynamic() {
 		w.changed = append(w.changed, i)
 	}
+	if otherwise && g.Prev.State == Verified && s.Digest == g.Prev.Digest { // others read it so before
+		g.Cur, g.Prev = g.Prev, g.Cur
+		w.m.corroborate(g, w.p)
+		g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, false
+		return
+	}
 	if unlike { // which of the two was there is for others to see: nobody is charged for so little
 	} else if w.m.cfg.NextCrawl && last != nil && w.believed && apart(w.p, last) {
 		if w.goesBack(s) {
 			return
 		}
-	} else if g.alike(&g.Prev, s.Digest, s.Shingle) && g.Prev.State.Shown() {
+	} else if !g.Cur.State.Shown() && g.Prev.State.Shown() && g.alike(&g.Prev, s.Digest, s.Shingle) { // what is shown is still there
 		g.Cur, g.Prev = g.Prev, g.Cur
 		g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, false
 		return
 	}
-	v := Version{Digest: s.Digest, Shingle: s.Shingle, By: w.d.Peer, At: w.at, State: Provisional}
+	v := Version{Digest: s.Digest, Raw: s.Raw, Shingle: s.Shingle, By: w.d.Peer, At: w.at, State: Provisional}
 	lost := func(o *Version) bool { return o.State == Withdrawn && o.Doubt && g.alike(o, s.Digest, s.Shingle) }
 	v.Doubt = same && g.Cur.State == Withdrawn && g.Cur.Doubt || lost(&g.Prev) // an arbiter saw otherwise
 	if v.Doubt && w.m.cfg.Enforce || w.m.inDoubt(w.p) || w.watched && w.m.cfg.Enforce {
@@ -197,8 +212,9 @@ func (w *visit) peer(n Peer) *peer {
 func (w *visit) vary(g *Page, s *Seen) {
 	switch {
 	case !w.believed || g.Cur.State == None:
-	case s.Digest == g.Cur.Digest || s.Digest == g.Prev.Digest:
+	case s.Digest == g.Cur.Digest || s.Digest == g.Prev.Digest || g.Cur.readOtherwise(s) && !s.Unlike:
 		g.Dynamic -= min(g.Dynamic, 1)
+	case s.Unlike && !g.IsDynamic(): // the fingerprints are near as somebody said so
 	case channel.Near(g.Cur.Shingle, s.Shingle):
 		g.Dynamic = min(g.Dynamic+1, 3)
 	}
@@ -230,9 +246,15 @@ func (w *visit) goesBack(s *Seen) bool {
 	since := s.Modified > 0 && !old
 	c := Case{URL: s.URL, Channel: w.d.Channel, Domain: w.d.Domain, Accuser: w.d.Peer, Second: w.watched}
 	if g.alike(&g.Prev, s.Digest, s.Shingle) && g.Prev.State.Shown() {
-		by, before := m.peers[g.Cur.By], m.peers[g.Prev.By]
-		if !since && g.Cur.Seen() <= 1 && by != nil && apart(w.p, by) && (before == nil || apart(by, before)) && w.reverts < m.cfg.MostReverts && !w.repeats(&g.Cur) {
-			c.Reason, c.Accused, c.Also, c.At = Reverted, g.Cur.By, g.Cur.Also[0], g.Cur.At
+		if since || g.Cur.Seen() > 1 {
+			return false // it went back by itself, or is said to have: that is this peer's word, and not of who delivered the version once
+		}
+		c.Reason, c.Accused, c.Also, c.At = Reverted, g.Cur.By, g.Cur.Also[0], g.Cur.At
+		if !g.Same && (g.LastBy != g.Cur.By || g.LastAt != g.Cur.At) { // who came last had said the current version again
+			c.Accused, c.Also, c.At = g.LastBy, 0, g.LastAt
+		}
+		by, before := m.peers[c.Accused], m.peers[g.Prev.By]
+		if by != nil && apart(w.p, by) && (before == nil || apart(by, before)) && w.reverts < m.cfg.MostReverts && !s.Alike && !w.repeats(&g.Cur) {
 			c.Everywhere = channel.Near(w.before, g.Cur.Shingle)
 			if !m.spent(by, &c) {
 				w.reverts++
@@ -240,16 +262,12 @@ func (w *visit) goesBack(s *Seen) bool {
 				m.do(Act{Kind: Arbitrate, Peer: c.Accused, Channel: c.Channel, URL: c.URL, At: c.At, Reason: c.Reason, Case: c})
 			}
 		}
-		if since || g.Cur.Seen() > 1 {
-			g.Cur, g.Prev = g.Prev, g.Cur
-		} else {
-			g.goBack()
-			m.corroborate(g, w.p)
-		}
+		g.goBack()
+		m.corroborate(g, w.p)
 		g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, false
 		return true
 	}
-	if !old || g.Cur.State == None {
+	if !old || s.Alike || g.Cur.State == None {
 		return false
 	}
 	c.Accused, c.At, c.Same = g.LastBy, g.LastAt, g.Same

@@ -56,7 +56,7 @@ type Machine struct {
 	viewers     map[channel.ID]*viewers // of channels with pages that are held for a doubt; not kept over a restart
 	convicted   map[Account]int         // suspended and banned peers of an account
 	tags        map[uint16]int          // the same by tag, to leave them out among losers
-	places      map[Prefix][]Account    // accounts of a prefix that may have tasks
+	places      map[Prefix]*places      // what newcomers of a prefix are at work; not kept over a restart
 	newcomers   int
 	established int    // without the arbiter
 	arbiter     Peer   // as whom it checks; 0: it was not told
@@ -77,7 +77,7 @@ func New(cfg Config, rng *rand.Rand) (*Machine, error) {
 	if rng == nil {
 		return nil, errors.New("trust: a Machine needs chance")
 	}
-	return &Machine{cfg: cfg, rng: rng, peers: map[Peer]*peer{}, sites: map[channel.ID]*site{}, viewers: map[channel.ID]*viewers{}, convicted: map[Account]int{}, places: map[Prefix][]Account{}, tags: map[uint16]int{},
+	return &Machine{cfg: cfg, rng: rng, peers: map[Peer]*peer{}, sites: map[channel.ID]*site{}, viewers: map[channel.ID]*viewers{}, convicted: map[Account]int{}, places: map[Prefix]*places{}, tags: map[uint16]int{},
 		dirty: map[uint8]bool{}, dirtySites: map[uint8]bool{}}, nil
 }
 
@@ -136,6 +136,7 @@ func (m *Machine) Pardon(n Peer) []Act {
 	p.score, p.peak, p.looked, p.domains, p.charged = [scores]float32{}, 0, false, [domainsKept]sum{}, [tasksKept]sum{}
 	p.pardons = min(p.pardons, 254) + 1
 	m.established++
+	m.vacate(p)
 	m.touch(n)
 	m.do(Act{Kind: Restore, Peer: n})
 	return m.take()

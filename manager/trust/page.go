@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"cmp"
 	"slices"
 
 	"shoal/channel"
@@ -32,6 +33,7 @@ func (s State) Shown() bool { return s == Provisional || s == Verified }
 // Version is one content of a page, as first delivered.
 type Version struct {
 	Digest  uint64  // channel.ContentDigest
+	Raw     uint64  // of the page as it came, where less was sent, as its text only; 0: all was, or it is not known
 	Shingle uint64  // channel.Shingler's
 	By      Peer    // who delivered it first
 	Also    [3]Peer // who saw it alike, in their order; 0: nobody yet
@@ -88,6 +90,13 @@ func (p *Page) Settled() bool {
 // alike tells whether a visit saw a version: the same content or, of a dynamic page, nearly the same text.
 func (p *Page) alike(v *Version, digest, shingle uint64) bool {
 	return v.State != None && (v.Digest == digest || p.IsDynamic() && channel.Near(v.Shingle, shingle))
+}
+
+// readOtherwise tells whether a visit came upon the same page as a version, and sent a little another text of it, as peers do whose programs read pages a little
+// differently. Neither vouches for the other, since one may have made its text up; but that they differ is nobody's fault. It goes by what the peers say: the contents tell
+// more, see Seen.Unlike.
+func (v *Version) readOtherwise(s *Seen) bool {
+	return s.Digest != 0 && v.State != None && s.Digest != v.Digest && cmp.Or(s.Raw, s.Digest) == cmp.Or(v.Raw, v.Digest) && channel.Near(s.Shingle, v.Shingle)
 }
 
 // Seen is how many accounts beside the deliverer's saw the version alike, as far as they are counted.
@@ -192,6 +201,25 @@ func (p *Page) unsay(v *Version, by Peer) bool {
 		}
 	}
 	return true
+}
+
+// mistrust has a version be verified no more which a visit left as it was, as the host had told it, and which is not what the host shows: three others must see it.
+func (p *Page) mistrust(k *Case) {
+	v := &p.Cur
+	switch {
+	case p.LastBy == k.Accused && p.LastAt == k.At:
+	case p.Cur.By == k.Accuser && p.Cur.At > k.At: // the next crawl's own is current
+		v = &p.Prev
+	default:
+		return
+	}
+	if v.State != Verified && v.State != Provisional {
+		return
+	}
+	v.State, v.Doubt = Provisional, true
+	if v.Also = [len(v.Also)]Peer{v.Also[0]}; v.Also[0] == k.Accused {
+		v.Also[0] = 0
+	}
 }
 
 // Accept ends a hold: the audits of the delivery were valid.

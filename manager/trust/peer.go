@@ -105,6 +105,7 @@ type Info struct {
 	Checks   int
 	Lost     int
 	Pardons  int
+	Waits    bool // a newcomer that gets no tasks now, since others of its prefix have the places there
 }
 
 // Join tells the Machine of a peer, or of a new address or account of it. A peer that is new begins its probation. Who is suspended stays with the account
@@ -135,16 +136,7 @@ func (m *Machine) Forget(keep func(Peer) bool) {
 			delete(m.peers, n)
 		}
 	}
-	held := map[Prefix][]Account{} // the peers' accounts
-	for _, p := range m.peers {
-		held[p.prefix] = append(held[p.prefix], p.account)
-	}
-	for x, in := range m.places {
-		in = slices.DeleteFunc(in, func(a Account) bool { return !slices.Contains(held[x], a) })
-		if m.places[x] = in; len(in) == 0 {
-			delete(m.places, x)
-		}
-	}
+	m.keepPlaces()
 }
 
 // blank tells whether nothing is known of a peer but that it joined.
@@ -186,7 +178,7 @@ func (m *Machine) JoinArbiter(n Peer) {
 
 func (m *Machine) establish(p *peer) {
 	p.standing = Established
-	m.place(p)
+	m.vacate(p)
 	m.newcomers--
 	m.established++
 	m.touch(p.number)
@@ -198,7 +190,7 @@ func (m *Machine) Peer(n Peer) (Info, bool) {
 	if p == nil {
 		return Info{}, false
 	}
-	i := Info{Peer: n, Account: p.account, Prefix: p.prefix, Standing: p.standing, Suspect: p.suspect && p.standing < Suspended, Tasks: int(p.tasks), Checks: int(p.checks), Lost: int(p.lost), Pardons: int(p.pardons)}
+	i := Info{Peer: n, Account: p.account, Prefix: p.prefix, Standing: p.standing, Suspect: p.suspect && p.standing < Suspended, Tasks: int(p.tasks), Checks: int(p.checks), Lost: int(p.lost), Pardons: int(p.pardons), Waits: m.waits(p)}
 	for s := range i.Scores {
 		i.Scores[s] = float64(p.score[s])
 	}
@@ -243,25 +235,14 @@ func (m *Machine) MayTake(n Peer, watched bool) bool {
 	return float64(m.handedNew) < m.cfg.Newcomers*float64(m.handed)
 }
 
-// place tells whether a newcomer's account is among those that its prefix may have at work. The first ones have the places, and keep them when they are
-// suspended: else one prefix could send any number of accounts, one after the other.
-func (m *Machine) place(p *peer) bool {
-	in := m.places[p.prefix]
-	if slices.Contains(in, p.account) {
-		return true
-	}
-	if len(in) >= m.cfg.Prefix {
-		return false
-	}
-	m.places[p.prefix] = append(in, p.account)
-	return true
-}
-
 // Handed tells the Machine that a peer got a task.
 func (m *Machine) Handed(n Peer) {
 	m.handed++
 	if p := m.peers[n]; p != nil && p.standing == Newcomer {
 		m.handedNew++
+		if h := m.places[p.prefix].holder(p.account); h != nil {
+			h.idle = 0
+		}
 	}
 	if m.handed >= shareWindow { // old tasks count half
 		m.handed, m.handedNew = m.handed/2, m.handedNew/2

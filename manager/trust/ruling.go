@@ -14,6 +14,7 @@ type Evidence struct {
 	Delivered *compare.Features // the accused's
 	Checked   *compare.Features // the accuser's
 	Dated     bool              // the server says when the page changed
+	Said      int64             // as Seen.Modified, by the accuser's fetch
 	Rate      float64           // changes of the page in a second
 	Delay     time.Duration     // between the two fetches
 }
@@ -22,10 +23,13 @@ type Evidence struct {
 type Ruling struct {
 	Evidence
 	Arbiter  *compare.Features // nil: the arbiter could not fetch, or there is none
-	Modified int64             // as Seen.Modified, by the arbiter's fetch
+	Modified int64             // as Seen.Modified, by the arbiter's fetch; without one, by those of both others
 	// Others are what two more checkers saw, of other accounts and prefixes than all that are involved. Without an arbiter both are needed; with one the
 	// first seconds it. nil: could not be had.
 	Others [2]*compare.Features
+	// Unmoved says of an accused that had said that nothing changed that it may have been told so: by the fetch that decides, the page still has the validator or the digest
+	// that came with the version before.
+	Unmoved bool
 
 	Seconded, Outside bool // found by Ruled
 }
@@ -57,7 +61,7 @@ func (m *Machine) Answered(now time.Time, checker Peer, e *Evidence) []Act {
 	if e.Page != nil {
 		e.Page.Blind = 0
 	}
-	if e.Page != nil && (r.Verdict == compare.Same || e.Page.IsDynamic()) && e.Page.shows(p.number, e.Case.At) {
+	if e.Page != nil && (r.Verdict == compare.Same || e.Page.IsDynamic() && !r.Begun) && e.Page.shows(p.number, e.Case.At) {
 		m.corroborate(e.Page, c)
 	}
 	m.credit(c, m.cfg.DriftCheck, Checking)
@@ -104,11 +108,14 @@ func (m *Machine) Ruled(now time.Time, r *Ruling) []Act {
 	if truth == nil {
 		return nil
 	}
+	if r.Said != 0 && r.Said != r.Modified && (compare.Host{}).Compare(r.Checked, truth).Verdict == compare.Same {
+		r.Modified = 0 // the same page, with another date each time: the server says when it made that up
+	}
 	conflict := func(f *compare.Features) bool { return r.tolerance().Compare(f, truth).Verdict == compare.Conflict }
 	switch p, c := conflict(r.Delivered), conflict(r.Checked); {
-	case p && c: // the page differs at each look: no evidence, but the arbiter and the likelier of the two tell how much it does
+	case p && c: // the page differs at each look: no evidence, but the three tell how much it does
 		if m.cfg.Arbiter {
-			r.learn(truth)
+			r.Host.Learn(truth, r.Delivered, r.Checked)
 		}
 		if r.Page != nil {
 			r.Page.Dynamic, r.Page.Blind = min(r.Page.Dynamic+1, 3), min(r.Page.Blind+1, 3)
@@ -139,18 +146,16 @@ func (r *Ruling) truth(arbiter bool) *compare.Features {
 	return r.Others[0]
 }
 
-func (r *Ruling) learn(truth *compare.Features) {
-	d, c := r.tolerance().Compare(r.Delivered, truth), r.tolerance().Compare(r.Checked, truth)
-	if d.Alike > c.Alike {
-		r.Host.Learn(truth, r.Delivered)
-	} else {
-		r.Host.Learn(truth, r.Checked)
-	}
-}
-
-// lost charges the accused.
+// lost charges the accused, unless it was misled: it said that nothing has changed, as the host had said to it, since who delivered the version before had named the true
+// page's validator with another content. That version is told to nobody any more, so that the next crawl sees the whole page.
 func (m *Machine) lost(now time.Time, r *Ruling, truth *compare.Features) {
 	k := &r.Case
+	if k.Same && r.Unmoved {
+		if r.Page != nil && m.cfg.Enforce {
+			r.Page.mistrust(k)
+		}
+		return
+	}
 	d := r.tolerance().Compare(r.Delivered, truth)
 	r.Outside = !k.Same && d.Differ&compare.Outside != 0 && d.OnlyA > 0
 	g := r.Page
@@ -168,12 +173,12 @@ func (m *Machine) lost(now time.Time, r *Ruling, truth *compare.Features) {
 		}
 	case ImplausiblyUnchanged:
 		if r.Modified == 0 || r.Modified >= k.At-int64(m.cfg.Slack/time.Second) {
-			return // by the arbiter's own fetch it may have changed since
+			return // by the fetch that decides it may have changed since
 		}
 		c.amount = m.cfg.Implausible
 	default:
 		if r.Modified >= k.At && r.Modified > 0 {
-			return // it has changed since, by the arbiter's own fetch
+			return // it has changed since, by the fetch that decides
 		}
 		c.amount, c.strong = m.loss(r)
 		if k.Same {

@@ -33,6 +33,7 @@ type stage struct {
 	audit map[uint64]Case   // open ones, by URL
 	cases map[uint64]Case   // before the arbiter
 	dated bool
+	every time.Duration // between two changes of a page, as is known of it; 0: it never changed
 }
 
 func newStage(t testing.TB, seed uint64) *stage {
@@ -53,8 +54,10 @@ func (w *stage) digest(word string) uint64 {
 	return d
 }
 
-// content is what is compared of a word: words that begin alike up to a "~" are nearly the same text, a "+" adds a link for profit.
+// content is what is compared of a word: words that begin alike up to a "~" are nearly the same text, a "+" adds a link for profit, a "%" begins a comment that nobody sees.
+// "pear#apple" is pear, said to be the text of the page that came as apple.
 func content(word string) *compare.Features {
+	word, _, _ = strings.Cut(strings.ReplaceAll(word, "%", "#"), "#")
 	text, noise, _ := strings.Cut(strings.TrimSuffix(word, "+"), "~")
 	f := &compare.Features{Status: 200, Words: 100, Exact: channel.ContentDigest([]byte(text + noise))}
 	for i := range 20 {
@@ -72,6 +75,7 @@ func content(word string) *compare.Features {
 }
 
 func shingle(word string) uint64 {
+	word, _, _ = strings.Cut(strings.ReplaceAll(word, "%", "#"), "#")
 	text, noise, _ := strings.Cut(strings.TrimSuffix(word, "+"), "~")
 	s := channel.ContentDigest([]byte(text))
 	if noise != "" {
@@ -107,6 +111,12 @@ func (w *stage) step(t *testing.T, f []string) []string {
 			w.m.Vouch(peer(1))
 		}
 		return nil
+	case "vouch":
+		w.m.Vouch(peer(1))
+		return nil
+	case "convict":
+		w.m.Convict(peer(1))
+		return nil
 	case "after":
 		d, err := time.ParseDuration(f[1])
 		if err != nil {
@@ -125,11 +135,17 @@ func (w *stage) step(t *testing.T, f []string) []string {
 	case "dated": // the servers say when pages changed: dated PAGE-AGE, or "dated no"
 		w.dated = f[1] != "no"
 		return nil
+	case "changes": // changes EVERY: as is known of pages
+		var err error
+		if w.every, err = time.ParseDuration(f[1]); err != nil {
+			t.Fatal(err)
+		}
+		return nil
 	case "deliver": // deliver PEER CHANNEL WORD...: "=" is "unchanged"; WORD@-1h says when the page changed
 		return w.deliver(t, peer(1), channel.ID(number(f[2])), f[3:])
 	case "audit": // audit CHECKER CHANNEL PAGE WORD: the checker saw that
 		return w.audited(peer(1), channel.ID(number(f[2])), number(f[3]), f[4])
-	case "rule": // rule CHANNEL PAGE DELIVERED CHECKED TRUTH [OTHER [OTHER]]; "-" is nothing
+	case "rule": // rule CHANNEL PAGE DELIVERED CHECKED[@AGE] TRUTH[@AGE] [OTHER [OTHER]]; "-" is nothing, TRUTH! still has the validator of the version before
 		return w.rule(t, channel.ID(number(f[1])), number(f[2]), f[3:])
 	case "withdraw":
 		var again []string
@@ -204,7 +220,15 @@ func (w *stage) deliver(t testing.TB, p Peer, c channel.ID, words []string) []st
 		}
 		if word != "=" {
 			s.Digest, s.Shingle = w.digest(word), shingle(word)
-			if s.Page.Doubtful(p, s.Digest, s.Shingle) {
+			if _, of, less := strings.Cut(word, "#"); less {
+				s.Raw, s.Shingle = channel.ContentDigest([]byte(of)), shingle(of)
+			}
+			if s.Page.Contests(p, s.Digest, s.Shingle, s.Modified) {
+				s.Alike = compare.Host{}.Compare(content(w.word[s.Page.Cur.Digest]), content(word)).Verdict == compare.Same
+			}
+			if s.Page.ReadOtherwise(&s) {
+				s.Unlike = compare.OfOneSource.Compare(content(w.word[s.Page.Cur.Digest]), content(word)).Verdict == compare.Conflict
+			} else if s.Page.Doubtful(p, s.Digest, s.Shingle) {
 				s.Unlike = compare.Unlearnt.Compare(content(w.word[s.Page.Cur.Digest]), content(word)).Verdict == compare.Conflict
 			}
 		}
@@ -224,7 +248,11 @@ func (w *stage) audited(checker Peer, c channel.ID, n int, word string) []string
 }
 
 func (w *stage) evidence(k Case, delivered, checked string) Evidence {
-	return Evidence{Case: k, Page: w.page(k.Channel, int(k.URL-uint64(k.Channel)*1000)), Host: &w.host, Delivered: content(delivered), Checked: content(checked), Dated: w.dated}
+	e := Evidence{Case: k, Page: w.page(k.Channel, int(k.URL-uint64(k.Channel)*1000)), Host: &w.host, Delivered: content(delivered), Checked: content(checked), Dated: w.dated}
+	if w.every > 0 {
+		e.Rate, e.Delay = 1/w.every.Seconds(), w.now.Sub(time.Unix(k.At, 0))
+	}
+	return e
 }
 
 func (w *stage) rule(t testing.TB, c channel.ID, n int, words []string) []string {
@@ -232,17 +260,24 @@ func (w *stage) rule(t testing.TB, c channel.ID, n int, words []string) []string
 	if !ok {
 		return []string{"no such case"}
 	}
-	truth, age, dated := strings.Cut(words[2], "@")
-	r := Ruling{Evidence: w.evidence(k, words[0], words[1])}
-	if truth != "-" {
-		r.Arbiter = content(truth)
-	}
-	if dated {
+	truth, unmoved := strings.CutSuffix(words[2], "!")
+	modified := func(word string) (string, int64) {
+		word, age, dated := strings.Cut(word, "@")
+		if !dated {
+			return word, 0
+		}
 		old, err := time.ParseDuration(age)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Modified = w.now.Add(old).Unix()
+		return word, w.now.Add(old).Unix()
+	}
+	truth, changed := modified(truth)
+	checked, said := modified(words[1])
+	r := Ruling{Evidence: w.evidence(k, words[0], checked), Modified: changed, Unmoved: unmoved}
+	r.Said = said
+	if truth != "-" {
+		r.Arbiter = content(truth)
 	}
 	for i, word := range words[3:] {
 		r.Others[i] = content(word)

@@ -167,6 +167,7 @@ func (m *Machine) follow(p *peer) {
 func (m *Machine) suspend(p *peer, top float64) {
 	m.leave(p)
 	p.standing = Suspended
+	m.occupy(p)
 	m.convicted[p.account]++
 	m.tags[tag(p.number)]++
 	m.do(Act{Kind: Suspend, Peer: p.number, Score: top})
@@ -215,7 +216,7 @@ func (m *Machine) loss(r *Ruling) (amount float64, strong bool) {
 		}
 		return math.Log((q + m.cfg.Lie) / q), true
 	}
-	if !r.Dated {
+	if !r.Dated || r.Modified == 0 { // the fetch that decides does not say that the page was the same all the time
 		q += r.Rate * r.Delay.Seconds() * m.cfg.Busy
 	}
 	if r.Page != nil && r.Page.IsDynamic() {

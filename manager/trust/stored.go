@@ -202,7 +202,7 @@ func (m *Machine) Adopt(s Shard, b []byte) error {
 	if len(b) == 0 || s.Tail || s.Sites {
 		return nil
 	}
-	other := &Machine{cfg: m.cfg, peers: map[Peer]*peer{}, convicted: map[Account]int{}, tags: map[uint16]int{}, places: map[Prefix][]Account{}}
+	other := &Machine{cfg: m.cfg, peers: map[Peer]*peer{}, convicted: map[Account]int{}, tags: map[uint16]int{}, places: map[Prefix]*places{}}
 	if err := other.restorePeers(s, b); err != nil {
 		return err
 	}
@@ -216,9 +216,7 @@ func (m *Machine) adopt(o *peer) {
 	p := m.peers[o.number]
 	if p == nil {
 		m.peers[o.number] = o
-		if o.tasks > 0 || o.standing == Established {
-			m.place(o)
-		}
+		m.seat(o)
 		m.count(o, 1)
 		m.touch(o.number)
 		return
@@ -235,10 +233,31 @@ func (m *Machine) adopt(o *peer) {
 		for i := range p.score {
 			p.score[i] = max(p.score[i], o.score[i])
 		}
-		p.peak, p.suspect = max(p.peak, o.peak), p.suspect || o.suspect
+		p.peak, p.suspect, p.looked = max(p.peak, o.peak), p.suspect || o.suspect, p.looked || o.looked
+		adoptSums(p.domains[:], o.domains[:])
+		adoptSums(p.charged[:], o.charged[:])
 	}
 	p.tasks, p.checks, p.lost = max(p.tasks, o.tasks), max(p.checks, o.checks), max(p.lost, o.lost)
 	m.touch(p.number)
+}
+
+// adoptSums takes in what tasks or domains have added by what another Machine knows: a score that is taken over comes with what its caps go by.
+func adoptSums(table, others []sum) {
+	for _, o := range used(others) {
+		e := &table[0] // its own entry, or the least
+		for i := range table {
+			if table[i].by > 0 && table[i].key == o.key {
+				e = &table[i]
+				break
+			}
+			if table[i].by < e.by {
+				e = &table[i]
+			}
+		}
+		if o.by > e.by {
+			*e = o
+		}
+	}
 }
 
 // stand gives a peer another standing.
@@ -247,7 +266,9 @@ func (m *Machine) stand(p *peer, to Standing) {
 	p.standing = to
 	m.count(p, 1)
 	if to == Established {
-		m.place(p)
+		m.vacate(p)
+	} else {
+		m.seat(p)
 	}
 }
 
@@ -321,9 +342,7 @@ func (m *Machine) restorePeers(s Shard, b []byte) error {
 		}
 		last, b = p.number, b[n:]
 		m.peers[p.number] = p
-		if p.tasks > 0 {
-			m.place(p)
-		}
+		m.seat(p)
 		m.count(p, 1)
 	}
 	return nil

@@ -251,6 +251,41 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+// TestAdoptedCaps has a Machine take in what another one knows of a peer: one domain adds no more to its score than it may, though the trouble that its owner makes was seen by
+// both, and so it stays below a suspension.
+func TestAdoptedCaps(t *testing.T) {
+	gone, heir := newStage(t, 1).m, newStage(t, 2).m
+	now := time.Unix(1_800_000_000, 0)
+	for _, m := range []*Machine{gone, heir} {
+		m.Join(1, 1, 1)
+		m.Vouch(1)
+	}
+	lose := func(m *Machine, domain uint64) {
+		for task := range int64(6) {
+			m.charge(now, charge{reason: LostAudit, peer: 1, channel: channel.ID(domain), domain: domain, task: task, amount: 3})
+		}
+	}
+	lose(gone, 7)
+	for n := range uint64(domainsKept) { // as many as there is room for, each with less
+		heir.charge(now, charge{reason: LostAudit, peer: 1, channel: 9, domain: 100 + n, task: int64(n), amount: .01 * float64(n+1)})
+	}
+	s := ShardOf(1)
+	if err := heir.Adopt(s, gone.Append(nil, s)); err != nil {
+		t.Fatal(err)
+	}
+	lose(heir, 7)
+	if i, _ := heir.Peer(1); i.Scores[Forging] > heir.cfg.DomainCap+.1 {
+		t.Errorf("one domain has brought the score to %v, at two managers together", i.Scores[Forging])
+	}
+	if p := heir.peers[1]; p.looked != gone.peers[1].looked {
+		t.Error("that its older pages were looked at is forgotten")
+	}
+	kept := heir.peers[1].domains
+	if adoptSums(heir.peers[1].domains[:], []sum{{key: 1, by: .001}}); heir.peers[1].domains != kept {
+		t.Error("the least of what another one knows takes the place of more")
+	}
+}
+
 // TestAdoptSites has a Machine take over channels of another: those on watch stay so, as long as with the other, and those who lost there are kept away. Channels that
 // it does not take over, it leaves out, and doing it twice changes nothing.
 func TestAdoptSites(t *testing.T) {

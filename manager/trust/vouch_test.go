@@ -1,8 +1,12 @@
 package trust
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	"shoal/manager/trust/compare"
 )
 
 // TestCheckerVouchesForWhatItChecked has a checker answer after another peer has delivered a new version: it saw what the delivery says that it was to check, and
@@ -54,5 +58,44 @@ func TestWatchWaitsForItsOwnChecks(t *testing.T) {
 	}
 	if g := w.page(9, 0); g.Cur.By != 2 || g.Cur.State != Held {
 		t.Errorf("checks of another delivery leave the held one %+v", g.Cur)
+	}
+}
+
+// TestBeginningOfAFileVouchesForNothing has checkers fetch a feed that differs at each fetch, of which the delivery's end, or theirs, did not come: each is the beginning of the
+// other one, and what is missing could be anything.
+func TestBeginningOfAFileVouchesForNothing(t *testing.T) {
+	var feed strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&feed, "<item>%d</item>", i)
+	}
+	of := func(body string, short bool) *compare.Features {
+		return compare.Of(compare.Fetch{URL: "https://a.example/feed", Status: 200, Type: "application/rss+xml", Body: []byte(body), Short: short})
+	}
+	whole, part := of(feed.String(), false), of(feed.String()[:100_000], true)
+	for name, c := range map[string]struct {
+		delivered, checked *compare.Features
+		want               State
+	}{
+		"a part is checked":     {part, whole, Provisional},
+		"a part is what checks": {whole, part, Provisional},
+		"all of it":             {whole, whole, Verified},
+	} {
+		w := newStage(t, 1)
+		for n := range 4 {
+			w.m.Join(Peer(n+1), Account(n+1), Prefix(n+1))
+			w.m.Vouch(Peer(n + 1))
+		}
+		w.deliver(t, 1, 9, []string{"feed"})
+		w.page(9, 0).Dynamic = 3
+		for checker := Peer(2); checker <= 3; checker++ {
+			e := w.evidence(w.audit[url(9, 0)], "feed", "feed")
+			e.Delivered, e.Checked = c.delivered, c.checked
+			if acts := w.m.Answered(w.now, checker, &e); len(acts) > 0 {
+				t.Errorf("%s: %+v", name, acts)
+			}
+		}
+		if got := w.page(9, 0).Cur.State; got != c.want {
+			t.Errorf("%s: the version is %v, want %v", name, got, c.want)
+		}
 	}
 }

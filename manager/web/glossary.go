@@ -46,7 +46,7 @@ var glossary = map[string]struct{ name, text string }{
 	"probation":  {"on probation", "A peer that took a version is on probation until it is connected and has finished a task. If the version fails it, it falls back to the one before."},
 	"watch":      {"on watch", "Two peers lost cases on the channel within two weeks, or one lost badly. Established peers from anywhere crawl it, more of its pages are fetched again, and a new version is held until that has shown nothing against it."},
 	"suspect":    {"members to look at", "Members that waste tasks, or send what is not so, more than honest ones do. They get fewer tasks by themselves; to end it is yours to decide."},
-	"state":      {"state", "failing: the last crawl failed, and it is tried again. given up: too many failed; resume it to try again. blocked: its host is. paused: by an operator. new: never crawled."},
+	"state":      {"state", "failing: the last crawl failed, or its host refused it, and it is tried again. given up: too many failed; resume it to try again. blocked: its host is. paused: by an operator. new: never crawled."},
 }
 
 // term is a word's explanation, to be opened at a button.

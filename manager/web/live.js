@@ -1,5 +1,5 @@
 // Replaces the live parts of a page every two seconds, where the page is visible, no control in them has the focus and no explanation is open;
-// and asks before what cannot be undone.
+// asks before what cannot be undone, and adds to forms what says who sends them.
 "use strict";
 const live = document.getElementById("live");
 const busy = () => document.hidden || live.contains(document.activeElement) || document.querySelector("#live [popover]:popover-open, #banner details[open]");
@@ -32,4 +32,21 @@ if (live) setInterval(refresh, 2000);
 document.addEventListener("click", (e) => {
   const ask = e.target.closest && e.target.closest("[data-confirm]");
   if (ask && !confirm(ask.dataset.confirm)) e.preventDefault();
+});
+// What changes something shows this browser's half of the session, which a cookie alone does not have.
+document.addEventListener("submit", (e) => {
+  const form = e.target;
+  if (form.getAttribute("method") !== "post") return;
+  let key = "";
+  try {
+    key = localStorage.getItem("key") || "";
+  } catch {}
+  let field = form.querySelector("input[name=key]");
+  if (!field) {
+    field = document.createElement("input");
+    field.type = "hidden";
+    field.name = "key";
+    form.append(field);
+  }
+  field.value = key;
 });

@@ -18,9 +18,10 @@ const (
 	loginEvery   = 6 * time.Second // one more
 	maxLoginFrom = 4096            // addresses of which failures are remembered
 
-	// strangerBody is how long the body of a request may take that does not come from the operator.
-	strangerBody = 10 * time.Second
-	maxLogin     = 4 << 10 // bytes of a login form
+	// strangerBody is how long the body of a request may take that does not come from the operator, and strangerAnswer how long the answer to one may.
+	strangerBody   = 10 * time.Second
+	strangerAnswer = 30 * time.Second
+	maxLogin       = 4 << 10 // bytes of a login form
 )
 
 // logins counts failures.
@@ -84,16 +85,27 @@ func fromOf(r *http.Request) netip.Addr {
 	return a
 }
 
-// watch limits and logs failed logins, and bounds how long strangers' bodies take.
+// hurry bounds how long a stranger may hold a connection. What an operator asks may take as long as it does, such as an export or a wait for changes.
+func (s *server) hurry(w http.ResponseWriter, r *http.Request) {
+	c := http.NewResponseController(w) // its errors say that nothing comes from a network
+	operates := s.mayOperate(r) || s.fits(r.URL.Query().Get("token"))
+	if !operates && r.ContentLength != 0 { // of whatever method: the rest of a body is waited for before the next request
+		_ = c.SetReadDeadline(time.Now().Add(strangerBody))
+	}
+	till := time.Time{} // a stranger may have sent the request before on this connection, as a browser does that logs in
+	if !operates && !s.mayView(r) {
+		till = time.Now().Add(strangerAnswer)
+	}
+	_ = c.SetWriteDeadline(till)
+}
+
+// watch limits and logs failed logins.
 func (s *server) watch(next http.Handler) http.Handler {
 	l := &logins{now: time.Now, free: map[netip.Addr]time.Time{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.mayOperate(r) || s.fits(r.URL.Query().Get("token")) {
 			next.ServeHTTP(w, r)
 			return
-		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(strangerBody)) // where there is none, nothing comes from a network
 		}
 		if !tries(r) {
 			next.ServeHTTP(w, r)

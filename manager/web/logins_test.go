@@ -1,8 +1,10 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net"
@@ -17,7 +19,7 @@ import (
 )
 
 func watched(log *bytes.Buffer) http.Handler {
-	s := &server{cfg: Config{Token: "sesame", Log: slog.New(slog.NewTextHandler(log, nil))}}
+	s := &server{cfg: Config{Token: "sesame", Hosts: []string{"example.com"}, Log: slog.New(slog.NewTextHandler(log, nil))}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /login", func(w http.ResponseWriter, r *http.Request) {
 		if !s.fits(strings.TrimSpace(r.PostFormValue("token"))) {
@@ -29,7 +31,7 @@ func watched(log *bytes.Buffer) http.Handler {
 			unauthorized(w, r)
 		}
 	})
-	return s.watch(mux)
+	return s.guard(s.watch(mux))
 }
 
 func TestFailedLoginsAreLoggedAndLimited(t *testing.T) {
@@ -124,23 +126,83 @@ func TestLoginsAreBounded(t *testing.T) {
 	}
 }
 
-// A stranger's body that does not come is not waited for.
-func TestSlowBodiesAreCutOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		ours, theirs := net.Pipe()
-		l := &oneConn{conn: ours, closed: make(chan struct{})}
-		srv := &http.Server{Handler: watched(&log)}
-		done := make(chan struct{})
-		go func() { srv.Serve(l); close(done) }()
-		go io.WriteString(theirs, "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\ntoken=")
-		began := time.Now()
-		answer, _ := io.ReadAll(theirs)
-		if took := time.Since(began); took > strangerBody+time.Second {
-			t.Errorf("waited for %v: %q", took, answer)
+// connected serves one connection, and returns the client's end of it and a channel that is closed when the server has closed its own.
+func connected(t *testing.T, h http.Handler) (theirs net.Conn, closed chan struct{}) {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	l := &oneConn{conn: ours, closed: make(chan struct{})}
+	closed = make(chan struct{})
+	srv := &http.Server{Handler: h, IdleTimeout: time.Minute, ConnState: func(_ net.Conn, st http.ConnState) {
+		if st == http.StateClosed {
+			close(closed)
 		}
-		srv.Close()
-		<-done
+	}}
+	done := make(chan struct{})
+	go func() { srv.Serve(l); close(done) }()
+	t.Cleanup(func() { srv.Close(); theirs.Close(); <-done })
+	return theirs, closed
+}
+
+// TestSlowBodiesAreCutOff: a stranger's body that does not come is not waited for, whatever the method, and whether the request is answered or refused.
+func TestSlowBodiesAreCutOff(t *testing.T) {
+	for name, request := range map[string]string{
+		"a login":                "POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 1000\r\n\r\ntoken=",
+		"a GET with a body":      "GET /api/v1/peers HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n",
+		"a HEAD in chunks":       "HEAD /login HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"another host's name":    "POST /login HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 1\r\n\r\n",
+		"another site's request": "POST /login HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nContent-Length: 1\r\n\r\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			theirs, closed := connected(t, watched(&log))
+			go io.WriteString(theirs, request)
+			go io.Copy(io.Discard, theirs)
+			select {
+			case <-closed:
+			case <-time.After(strangerBody + time.Minute + 2*time.Second): // the next request is waited for as well
+				t.Errorf("%s holds its connection", name)
+			}
+		})
+	}
+}
+
+// TestStrangersMustRead: a stranger who does not read the answer is not waited for. An operator's request on the same connection may take its time.
+func TestStrangersMustRead(t *testing.T) {
+	slow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(5 * time.Minute):
+			io.WriteString(w, "a change")
+		case <-r.Context().Done():
+		}
+	})
+	h, err := Handler(Config{Desk: &fake{}, Token: "s3cret", API: slow, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		theirs, closed := connected(t, h)
+		go io.WriteString(theirs, "GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		select {
+		case <-closed:
+		case <-time.After(strangerAnswer + 2*time.Second):
+			t.Error("a stranger who reads nothing holds a connection")
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		theirs, _ := connected(t, h)
+		in := bufio.NewReader(theirs)
+		for i, request := range []string{"GET /login HTTP/1.1\r\nHost: localhost\r\n\r\n",
+			"GET /api/v1/archive/changes?wait=5m HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer s3cret\r\n\r\n"} {
+			go io.WriteString(theirs, request)
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatalf("request %d: %v", i, err)
+			}
+			b, err := io.ReadAll(resp.Body)
+			if err != nil || i == 1 && string(b) != "a change" {
+				t.Errorf("request %d: %q %v", i, b, err)
+			}
+		}
 	})
 }
 
@@ -184,17 +246,17 @@ func TestLogin(t *testing.T) {
 		t.Errorf("a stranger sees the overview: %d", code)
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	for given, want := range map[string]int{"wrong": http.StatusUnauthorized, "": http.StatusUnauthorized, " s3cret\n": http.StatusSeeOther} {
+	for given, want := range map[string]int{"wrong": http.StatusUnauthorized, "": http.StatusUnauthorized, " s3cret\n": http.StatusOK} {
 		resp, err := client.PostForm(s.URL+"/login", url.Values{"token": {given}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if resp.StatusCode != want || (want == http.StatusSeeOther) != (len(resp.Cookies()) == 1) {
+		if resp.StatusCode != want || (want == http.StatusOK) != (len(resp.Cookies()) == 1) {
 			t.Errorf("token %q: %d, cookies %v", given, resp.StatusCode, resp.Cookies())
 		}
 	}
-	if code, _ := ask(t, "GET", s.URL+"/?token=s3cret", nil); code != http.StatusSeeOther {
+	if code, _ := ask(t, "GET", s.URL+"/?token=s3cret", nil); code != http.StatusOK {
 		t.Errorf("the printed link answers %d", code)
 	}
 	for at, want := range map[string]string{"/?token=s3cret": "/", "/channels?host=a%26b&token=s3cret&page=2": "/channels?host=a%26b&page=2", "/no%3Fwhere/?token=s3cret": "/no%3Fwhere/"} {
@@ -202,8 +264,7 @@ func TestLogin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
-		if got := resp.Header.Get("Location"); got != want {
+		if got := leadsTo(t, resp); got != want {
 			t.Errorf("%s leads to %s, want %s", at, got, want)
 		}
 	}
@@ -234,8 +295,7 @@ func TestLoginLeadsBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
-		if got := resp.Header.Get("Location"); resp.StatusCode != http.StatusSeeOther || got != want {
+		if got := leadsTo(t, resp); resp.StatusCode != http.StatusOK || got != want {
 			t.Errorf("to %q: %d, leads to %q, want %q", to, resp.StatusCode, got, want)
 		}
 	}
@@ -248,4 +308,17 @@ func TestLoginLeadsBack(t *testing.T) {
 	if err != nil || !strings.Contains(string(page), `name="to" value="/peers"`) {
 		t.Errorf("after a wrong token it is forgotten: %v\n%s", err, page)
 	}
+}
+
+// leadsTo is where the page after a login leads.
+func leadsTo(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(b), `<a href="`)
+	to, _, _ := strings.Cut(rest, `"`)
+	return html.UnescapeString(to)
 }

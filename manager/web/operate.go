@@ -66,6 +66,13 @@ func (s *server) operate(word string, next func(http.ResponseWriter, *http.Reque
 			s.refused(w, r, err)
 			return
 		}
+		if !s.mayChange(r) {
+			d := s.frame(r, "", "Log in again")
+			d["To"] = loginFor(backOf(r))
+			w.WriteHeader(http.StatusForbidden)
+			s.render(w, "halflogin", d)
+			return
+		}
 		at, err := next(w, r)
 		if err != nil {
 			s.refused(w, r, err)
@@ -86,14 +93,18 @@ const maxForm = 256 << 10 // bytes
 
 // refused says on a page what was wrong.
 func (s *server) refused(w http.ResponseWriter, r *http.Request, err error) {
-	back := "/"
-	if u, uerr := url.Parse(r.Header.Get("Referer")); uerr == nil && strings.HasPrefix(u.Path, "/") && !strings.HasPrefix(u.Path, "//") {
-		back = u.Path
-	}
 	d := s.frame(r, "", "That was not done")
-	d["Why"], d["Back"] = plainly(err), back
+	d["Why"], d["Back"] = plainly(err), backOf(r)
 	w.WriteHeader(http.StatusBadRequest)
 	s.render(w, "refused", d)
+}
+
+// backOf is the page from which a request came.
+func backOf(r *http.Request) string {
+	if u, err := url.Parse(r.Header.Get("Referer")); err == nil && strings.HasPrefix(u.Path, "/") && !strings.HasPrefix(u.Path, "//") {
+		return u.Path
+	}
+	return "/"
 }
 
 // plainly is an error as people read it, without characters that the page does not show.
@@ -131,31 +142,48 @@ func (s *server) add(_ http.ResponseWriter, r *http.Request) (string, error) {
 		return "", fmt.Errorf("no URL was given: write https://example.org/ for a host, https://example.org/news/ for one directory")
 	}
 	added, _, err := s.cfg.Desk.Add(r.Context(), urls)
-	at := url.Values{}
-	for _, a := range added[:min(len(added), pageRowsMax)] {
+	at, n := url.Values{}, map[string]int{}
+	for i, a := range added {
 		word := "known"
 		if a.New {
 			word = "new"
 		}
-		at.Add(word, fmt.Sprint(a.Channel))
+		if n[word]++; i < pageRowsMax {
+			at.Add(word, fmt.Sprint(a.Channel))
+		}
+	}
+	if len(added) > pageRowsMax {
+		at.Set("all_new", fmt.Sprint(n["new"]))
+		at.Set("all_known", fmt.Sprint(n["known"]))
 	}
 	return "/channels/added?" + at.Encode(), err
 }
 
-// added shows the channels that were added, and those that were there before. Its address names them by number alone.
+// added shows the channels that were added, and those that were there before. Its address names the first ones by number alone, and says how many there are.
 func (s *server) added(w http.ResponseWriter, r *http.Request) {
 	d := s.frame(r, "channel", "Sites added")
 	for _, word := range []string{"new", "known"} {
 		ids := r.URL.Query()[word]
 		var rows []desk.Row
 		for _, text := range ids[:min(len(ids), pageRowsMax)] {
-			if id, err := strconv.ParseUint(text, 10, 64); err == nil {
-				if row, _, err := s.cfg.Desk.Row(r.Context(), channel.ID(id)); err == nil {
-					rows = append(rows, row)
-				}
+			id, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				continue
 			}
+			row, _, err := s.cfg.Desk.Row(r.Context(), channel.ID(id))
+			switch {
+			case errors.Is(err, channel.ErrUnknown): // removed meanwhile
+				continue
+			case err != nil:
+				d["Wrong"], row = plainly(err), desk.Row{ID: channel.ID(id)}
+			}
+			rows = append(rows, row)
 		}
-		d[word] = rows
+		all, err := strconv.Atoi(r.URL.Query().Get("all_" + word))
+		if err != nil || all < len(rows) || all > maxForm {
+			all = len(rows)
+		}
+		d[word], d["all_"+word], d["more_"+word] = rows, all, all-len(rows)
 	}
 	s.render(w, "added", d)
 }
@@ -237,7 +265,7 @@ func (s *server) hostsPage(w http.ResponseWriter, r *http.Request) {
 	q, blocked := r.URL.Query().Get("q"), r.URL.Query().Get("blocked") == "1"
 	hosts, err := s.cfg.Desk.Hosts(r.Context(), q, blocked, hostRows+1)
 	if err != nil {
-		d["Wrong"] = plainly(err)
+		w.WriteHeader(wrong(d, err))
 	}
 	d["Q"], d["Blocked"], d["Hosts"], d["More"] = q, blocked, hosts[:min(len(hosts), hostRows)], len(hosts) > hostRows
 	s.render(w, "hosts", d)
@@ -246,18 +274,20 @@ func (s *server) hostsPage(w http.ResponseWriter, r *http.Request) {
 func (s *server) splitPage(w http.ResponseWriter, r *http.Request) {
 	d := s.frame(r, "channel", "Split a channel")
 	id, err := pathID(r)
-	if err == nil {
+	if err != nil {
+		err = channel.ErrUnknown
+	} else {
 		var row desk.Row
 		if row, _, err = s.cfg.Desk.Row(r.Context(), id); err == nil {
 			d["Row"] = row
 			d["Dirs"], d["Pages"], err = s.cfg.Desk.Proposals(r.Context(), id)
 		}
 	}
-	if err != nil {
+	switch {
+	case d["Row"] == nil:
+		w.WriteHeader(noChannel(d, err))
+	case err != nil:
 		d["Wrong"] = plainly(err)
-	}
-	if d["Row"] == nil {
-		w.WriteHeader(http.StatusNotFound)
 	}
 	s.render(w, "split", d)
 }

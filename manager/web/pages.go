@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"html/template"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"shoal/channel"
 	"shoal/internal/plain"
 	"shoal/manager/desk"
 )
@@ -42,35 +44,45 @@ func (s *server) data(name string, r *http.Request) (map[string]any, int) {
 		history, word := within(o.History, o.Now, word)
 		d["Errors"], d["Noted"], d["History"], d["Ranges"], d["Range"] = byCount(o.Errors), byCount(o.Noted), history, ranges, word
 	case "channels":
-		s.channels(d, r)
+		return d, s.channels(d, r)
 	case "channel":
 		id, err := pathID(r)
 		if err != nil {
-			d["Title"] = "No such channel"
-			return d, http.StatusNotFound
+			return d, noChannel(d, channel.ErrUnknown)
 		}
 		row, events, err := s.cfg.Desk.Row(r.Context(), id)
 		if err != nil {
-			d["Title"] = "No such channel"
-			return d, http.StatusNotFound
+			return d, noChannel(d, err)
 		}
 		d["Title"], d["Row"], d["Events"] = row.Host, row, events
 	case "peers":
+		status := http.StatusOK
 		peers, err := s.cfg.Desk.Peers()
 		if err != nil {
-			d["Wrong"] = plainly(err)
+			status = wrong(d, err)
 		}
 		d["Title"], d["Peers"] = "Peers", peers
 		suspects, more, err := s.cfg.Desk.Suspects()
 		if err != nil {
-			d["Wrong"] = plainly(err)
+			status = wrong(d, err)
 		}
 		d["Suspects"], d["MoreSuspects"], d["Purging"] = suspects, more, s.cfg.Desk.Purging()
 		if d["Refused"], err = s.cfg.Desk.Refused(r.Context()); err != nil {
-			d["Wrong"] = plainly(err)
+			status = wrong(d, err)
 		}
+		return d, status
 	}
 	return d, http.StatusOK
+}
+
+// noChannel fills in why a channel is not shown: there is none, or it cannot be read now. It returns the answer's status.
+func noChannel(d map[string]any, err error) int {
+	if errors.Is(err, channel.ErrUnknown) {
+		d["Title"] = "No such channel"
+		return http.StatusNotFound
+	}
+	d["Title"] = "The channel cannot be read"
+	return wrong(d, err)
 }
 
 func (s *server) render(w http.ResponseWriter, name string, data any) {
@@ -94,18 +106,28 @@ func visible(r rune) rune {
 	return r
 }
 
-// channels fills the list of channels in.
-func (s *server) channels(d map[string]any, r *http.Request) {
+// wrong fills in why something is not shown, and returns the answer's status.
+func wrong(d map[string]any, err error) int {
+	d["Wrong"] = plainly(err)
+	if errors.Is(err, desk.ErrAsk) {
+		return http.StatusBadRequest
+	}
+	return http.StatusServiceUnavailable
+}
+
+// channels fills the list of channels in, and returns the answer's status.
+func (s *server) channels(d map[string]any, r *http.Request) int {
+	status := http.StatusOK
 	q := r.URL.Query()
 	find := desk.Find{Text: q.Get("q"), State: q.Get("state"), Sort: q.Get("sort")}
 	find.From, find.N = paging(r)
-	rows, total, err := s.cfg.Desk.Rows(r.Context(), find)
-	if err != nil {
-		d["Wrong"] = plainly(err)
-	}
 	tally, err := s.cfg.Desk.Tally(r.Context())
 	if err != nil {
 		d["Wrong"] = plainly(err)
+	}
+	rows, total, err := s.cfg.Desk.Rows(r.Context(), find)
+	if err != nil {
+		status = wrong(d, err)
 	}
 	var states []stateCount
 	for _, word := range desk.States() {
@@ -123,6 +145,7 @@ func (s *server) channels(d map[string]any, r *http.Request) {
 	d["Title"], d["Rows"], d["Total"], d["From"], d["To"], d["Q"] = "Channels", rows, total, find.From, find.From+len(rows), find.Text
 	d["States"], d["State"], d["Sorts"], d["Sort"] = states, find.State, desk.Sorts(), find.Sort
 	d["Prev"], d["Next"] = at(max(find.From-find.N, 0)), at(find.From+find.N)
+	return status
 }
 
 type stateCount struct {

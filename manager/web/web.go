@@ -1,5 +1,5 @@
 // Package web shows an operator what the manager does: server-rendered pages with SVG plots and a little plain JavaScript that
-// refreshes them, no build step. It decides nothing: it shows what a Desk tells it and passes wishes on to it. It is not
+// refreshes them and adds to forms what says who sends them, no build step. It decides nothing: it shows what a Desk tells it and passes wishes on to it. It is not
 // for the volunteer's page, which belongs to the agent.
 package web
 
@@ -58,19 +58,24 @@ type Config struct {
 	Releases Releases // nil: there is no page about releases
 	Token    string   // with it one may operate
 	OpenView bool     // looking needs no token (one person's machine); one that does not fit is refused all the same
+	Address  string   // where the pages are served; browsers' sessions are told apart by its port
 	Hosts    []string
+	Kept     []byte       // sessions that Keep was given before; nil: none
+	Keep     func([]byte) // keeps sessions over a restart; nil: they end with the process
 	API      http.Handler // served below /api/v1/: reading as the pages are, changing with the token; nil: none
 	Probes   http.Handler // served at /metrics, /healthz and /readyz without a token; may be nil
 	Debug    http.Handler // served below /debug/ to clients with the token; may be nil
 	Log      *slog.Logger
 }
 
-//go:embed page.html trust.html releases.html style.css live.js
+//go:embed page.html login.html trust.html releases.html style.css live.js enter.js
 var files embed.FS
 
 type server struct {
-	cfg   Config
-	pages *template.Template
+	cfg      Config
+	pages    *template.Template
+	cookie   string // name of the browsers' half of a session
+	sessions *sessions
 }
 
 // ErrNoDesk is returned by Handler for a Config without a Desk.
@@ -81,11 +86,11 @@ func Handler(cfg Config) (http.Handler, error) {
 	if cfg.Desk == nil {
 		return nil, ErrNoDesk
 	}
-	t, err := template.New("").Funcs(funcs).ParseFS(files, "page.html", "trust.html", "releases.html")
+	t, err := template.New("").Funcs(funcs).ParseFS(files, "page.html", "login.html", "trust.html", "releases.html")
 	if err != nil {
 		return nil, fmt.Errorf("parse pages: %w", err)
 	}
-	s := &server{cfg: cfg, pages: t}
+	s := &server{cfg: cfg, pages: t, cookie: cookieFor(cfg.Address), sessions: newSessions(cfg.Token, cfg.Address, cfg.Kept, cfg.Keep)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.view(s.page("overview")))
 	mux.HandleFunc("GET /channels", s.view(s.page("channels")))
@@ -102,6 +107,7 @@ func Handler(cfg Config) (http.Handler, error) {
 	mux.HandleFunc("POST /logout", s.logout)
 	mux.HandleFunc("GET /style.css", s.static("style.css", "text/css; charset=utf-8"))
 	mux.HandleFunc("GET /live.js", s.static("live.js", "text/javascript; charset=utf-8"))
+	mux.HandleFunc("GET /enter.js", s.static("enter.js", "text/javascript; charset=utf-8"))
 	return s.guard(s.watch(mux)), nil
 }
 
@@ -113,7 +119,7 @@ func (s *server) mount(mux *http.ServeMux) {
 				s.view(s.cfg.API.ServeHTTP)(w, r)
 				return
 			}
-			if !s.mayOperate(r) {
+			if t, any := shown(r); !any || !s.fits(t) { // no cookie changes anything there
 				unauthorized(w, r)
 				return
 			}
@@ -136,9 +142,10 @@ func (s *server) mount(mux *http.ServeMux) {
 	}
 }
 
-// guard refuses what a foreign page could make a browser do: other Host names (DNS rebinding) and cross-site writes.
+// guard refuses what a foreign page could make a browser do: other Host names (DNS rebinding) and cross-site writes. It has strangers hurry.
 func (s *server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.hurry(w, r)
 		if !s.knownHost(r.Host) {
 			http.Error(w, "This name is not one of this manager's. Open the page by the address that it printed at its start.", http.StatusMisdirectedRequest)
 			return
@@ -154,6 +161,7 @@ func (s *server) guard(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin") // with no-referrer browsers call the Origin of our own forms null
 		h.Set("Cache-Control", "no-store")
+		s.forgetToken(w, r)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -174,8 +182,6 @@ func (s *server) knownHost(hostport string) bool {
 	return false
 }
 
-const cookie = "shoal_token"
-
 // fits reports whether a token is the operator's.
 func (s *server) fits(token string) bool {
 	return s.cfg.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(s.cfg.Token)) == 1
@@ -184,14 +190,6 @@ func (s *server) fits(token string) bool {
 // shown is the token that a program shows in so many words, if any. A browser's cookie is not one: it may be left from another manager.
 func shown(r *http.Request) (token string, any bool) {
 	return strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-}
-
-func (s *server) mayOperate(r *http.Request) bool {
-	if t, any := shown(r); any {
-		return s.fits(t)
-	}
-	c, err := r.Cookie(cookie)
-	return err == nil && s.fits(c.Value)
 }
 
 // mayView reports whether the client may look: if it may operate, or if looking is open and it does not send a wrong
@@ -221,8 +219,7 @@ func (s *server) view(next http.HandlerFunc) http.HandlerFunc {
 		_, any := shown(r)
 		switch {
 		case t != "" && s.fits(t):
-			s.setCookie(w)
-			http.Redirect(w, r, ownPage(r.URL.RequestURI()), http.StatusSeeOther)
+			s.enter(w, ownPage(r.URL.RequestURI()))
 		case t != "":
 			s.loginAgain(w, r.URL.RequestURI())
 		case s.mayView(r):
@@ -265,24 +262,6 @@ func (s *server) loginAgain(w http.ResponseWriter, to string) {
 	s.render(w, "login", map[string]any{"Title": "Log in", "Wrong": true, "To": ownPage(to)})
 }
 
-func (s *server) setCookie(w http.ResponseWriter) {
-	http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.cfg.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: 30 * 24 * 3600})
-}
-
-func (s *server) login(w http.ResponseWriter, r *http.Request) {
-	s.render(w, "login", map[string]any{"Title": "Log in", "To": ownPage(r.URL.Query().Get("to"))})
-}
-
-func (s *server) loginPost(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
-	if !s.fits(strings.TrimSpace(r.PostFormValue("token"))) {
-		s.loginAgain(w, r.PostFormValue("to"))
-		return
-	}
-	s.setCookie(w)
-	http.Redirect(w, r, ownPage(r.PostFormValue("to")), http.StatusSeeOther)
-}
-
 // missing says that there is no such page.
 func (s *server) missing(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -299,11 +278,6 @@ func pathID(r *http.Request) (channel.ID, error) {
 		return 0, fmt.Errorf("%q is no channel's number; the list of channels shows them", r.PathValue("id"))
 	}
 	return channel.ID(n), nil
-}
-
-func (s *server) logout(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, &http.Cookie{Name: cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, MaxAge: -1})
-	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }
 
 func (s *server) static(name, kind string) http.HandlerFunc {

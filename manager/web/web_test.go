@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -34,6 +33,7 @@ type fake struct {
 	banned   []string
 	truth    *desk.Truth
 	held     string
+	unread   error // why no channel can be read
 }
 
 func (f *fake) Overview() desk.Overview {
@@ -47,6 +47,9 @@ func (f *fake) Overview() desk.Overview {
 }
 
 func (f *fake) Rows(_ context.Context, find desk.Find) ([]desk.Row, int, error) {
+	if f.unread != nil {
+		return nil, 0, f.unread
+	}
 	rows := []desk.Row{{ID: 1, Host: "https://a.example", Every: desk.Seconds(time.Hour), Visits: 2}, {ID: 2, Host: "https://<b>.example", Error: "no route", Reason: "given", State: "given up"}}
 	var out []desk.Row
 	for _, r := range rows {
@@ -59,6 +62,9 @@ func (f *fake) Rows(_ context.Context, find desk.Find) ([]desk.Row, int, error) 
 }
 
 func (f *fake) Row(_ context.Context, id channel.ID) (desk.Row, []desk.Event, error) {
+	if f.unread != nil {
+		return desk.Row{}, nil, f.unread
+	}
 	if id != 1 {
 		return desk.Row{}, nil, channel.ErrUnknown
 	}
@@ -124,7 +130,11 @@ func (f *fake) Add(_ context.Context, urls []string) ([]desk.Added, int, error) 
 		return nil, 0, errors.New("manager: that is no URL")
 	}
 	f.added = urls
-	return []desk.Added{{URL: urls[0], Channel: 1, New: true}, {URL: urls[1], Channel: 2}}, 0, nil
+	var added []desk.Added
+	for i, u := range urls {
+		added = append(added, desk.Added{URL: u, Channel: channel.ID(i + 1), New: i != 1})
+	}
+	return added, 0, nil
 }
 
 func (f *fake) Remove(_ context.Context, id channel.ID) error { f.removed = id; return nil }
@@ -146,6 +156,9 @@ func (f *fake) Split(_ context.Context, _ channel.ID, dirs []string) ([]channel.
 }
 
 func (f *fake) Hosts(_ context.Context, q string, blocked bool, n int) ([]desk.Host, error) {
+	if f.unread != nil {
+		return nil, f.unread
+	}
 	hosts := []desk.Host{{Name: "https://a.example", CrawlDelay: desk.Seconds(3 * time.Second)}}
 	for _, name := range slices.Sorted(maps.Keys(f.blocked)) {
 		hosts = append(hosts, desk.Host{Name: name, Blocked: f.blocked[name]})
@@ -290,7 +303,7 @@ func TestOperatingNeedsToken(t *testing.T) {
 // from one; it just opens nothing.
 func TestTokenThatDoesNotFit(t *testing.T) {
 	wrong := func(r *http.Request) { r.Header.Set("Authorization", "Bearer other") }
-	stale := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookie, Value: "other"}) }
+	stale := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieFor(""), Value: "other"}) }
 	for _, open := range []bool{true, false} {
 		note := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 		h, err := Handler(Config{Desk: &fake{}, Token: "s3cret", OpenView: open, API: note, Log: slog.New(slog.DiscardHandler)})
@@ -536,39 +549,6 @@ func TestLongNamesWrap(t *testing.T) {
 		if !strings.Contains(css, rule) {
 			t.Errorf("no rule %s", rule)
 		}
-	}
-}
-
-// Charts tell a screen reader the true values of every line, and a pointer those under it; intervals stand on a logarithmic axis.
-func TestChartsTellValues(t *testing.T) {
-	var h []desk.Point
-	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for i := range 300 {
-		h = append(h, desk.Point{At: begin.Add(time.Duration(i) * time.Minute), UpdatesMin: float64(i % 7), Intervals: []desk.Seconds{desk.Seconds(time.Minute), desk.Seconds(24 * time.Hour)}})
-	}
-	up := string(chart("updates", h))
-	if !strings.Contains(up, "now 5, from 0 to 6") {
-		t.Errorf("a screen reader hears %.200s", up)
-	}
-	if n := strings.Count(up, "<title>"); n < 90 || n > mostHovers || !strings.Contains(up, "2026-03-01 12:03:00  3</title>") {
-		t.Errorf("%d values to point at in %.900s", n, up)
-	}
-	iv := string(chart("intervals", h))
-	for _, want := range []string{"group 1 now 1 min, from 1 min to 1 min", "group 2 now 1 day", ">2 h</text>", "group 2: 1 day</title>"} {
-		if !strings.Contains(iv, want) {
-			t.Errorf("no %q in %.1200s", want, iv)
-		}
-	}
-	sc := scaleOf([][]float64{{60, 86400}}, true)
-	middle := (sc.y(60) + sc.y(86400)) / 2
-	if got := sc.y(math.Sqrt(60 * 86400)); math.Abs(got-middle) > .1 {
-		t.Errorf("the geometric mean stands at %.1f, not half way at %.1f: the axis is not logarithmic", got, middle)
-	}
-	if cut, word := within(h, begin.Add(299*time.Minute), ""); len(cut) != 61 || word != "hour" {
-		t.Errorf("the last hour has %d of %d samples, as %s", len(cut), len(h), word)
-	}
-	if cut, _ := within(h, begin.Add(299*time.Minute), "all"); len(cut) != len(h) {
-		t.Errorf("all are %d of %d", len(cut), len(h))
 	}
 }
 

@@ -371,7 +371,7 @@ func forged(w *world) {
 			w.t.Errorf("handed over a task that is %s", what)
 		}
 		before := w.Refused(1)
-		_ = w.Deliver(0, 1, overlay.Offer{Signed: t.Signed, Header: t.Header}) // that it is not taken is what counts
+		_ = w.Deliver(Manager, 1, overlay.Offer{Signed: t.Signed, Header: t.Header}) // that it is not taken is what counts
 		w.Until("counted: "+what, func() bool { return w.Refused(1) > before })
 	}
 	w.once()

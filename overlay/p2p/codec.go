@@ -20,7 +20,8 @@ import (
 // Limits of what is read from others.
 const (
 	maxRecord  = 2 << 10
-	maxSealed  = maxRecord + member.MaxPass + 128
+	maxSig     = 96 // an Ed25519 key makes 64 bytes, the other kinds that an id can name no more than 72
+	maxSealed  = maxRecord + member.MaxPass + maxSig + 32
 	maxGossip  = (1 + overlay.MaxGossip) * maxSealed
 	maxMessage = overlay.MaxNear * maxSealed
 	maxHandoff = overlay.MaxHandoff * (channel.MaxHeader + 16)
@@ -49,6 +50,8 @@ func reason(err error) string {
 		why = "replayed"
 	case errors.Is(err, errMany):
 		why = "too_many_records"
+	case errors.Is(err, errHandovers):
+		why = "handover"
 	case errors.Is(err, errPass):
 		why = "pass_" + why
 	case why == "other":
@@ -72,10 +75,11 @@ type sealer struct {
 	checked map[overlay.ID]checked // newest verified one by id
 }
 
-// checked is a record whose signature was checked, as it came, and the pass that came with it; zero: none.
+// checked is a record whose signature was checked, both as they came, and the pass that came with it; zero: none.
 type checked struct {
 	rec  overlay.PeerRecord
 	raw  []byte
+	sig  []byte
 	pass []byte
 	says member.Pass
 }
@@ -125,13 +129,14 @@ func (s *sealer) seal(r *overlay.PeerRecord) error {
 	return err
 }
 
-// open checks a sealed record and reads it, with its peer's account if there is a pass. One that was checked before costs nothing.
+// open checks a sealed record and reads it, with its peer's account if there is a pass. One that was checked before, with the same
+// signature, costs nothing. The signature is told on as it came, so that it counts only if it is good.
 func (s *sealer) open(now time.Time, m *pb.Sealed) (overlay.PeerRecord, error) {
 	if m == nil || len(m.Sig) == 0 {
 		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, member.ErrUnsigned)
 	}
-	if len(m.Record) > maxRecord {
-		return overlay.PeerRecord{}, fmt.Errorf("%w: %w: %d bytes", errRecord, member.ErrTooLarge, len(m.Record))
+	if len(m.Record) > maxRecord || len(m.Sig) > maxSig {
+		return overlay.PeerRecord{}, fmt.Errorf("%w: %w: %d bytes, with a signature of %d", errRecord, member.ErrTooLarge, len(m.Record), len(m.Sig))
 	}
 	var p pb.Record
 	if err := proto.Unmarshal(m.Record, &p); err != nil {
@@ -141,8 +146,8 @@ func (s *sealer) open(now time.Time, m *pb.Sealed) (overlay.PeerRecord, error) {
 		return overlay.PeerRecord{}, fmt.Errorf("%w: %w", errRecord, member.ErrOtherNetwork)
 	}
 	known := s.known(overlay.ID(p.Id))
-	c := checked{rec: known.rec, raw: m.Record}
-	same := bytes.Equal(known.raw, m.Record)
+	c := checked{rec: known.rec, raw: m.Record, sig: m.Sig}
+	same := bytes.Equal(known.raw, m.Record) && bytes.Equal(known.sig, m.Sig)
 	if !same {
 		var err error
 		if c.rec, err = read(&p, m); err != nil {
@@ -184,6 +189,9 @@ func read(p *pb.Record, m *pb.Sealed) (overlay.PeerRecord, error) {
 	r := overlay.PeerRecord{ID: overlay.ID(p.Id), Seq: p.Seq, Coord: at, Addrs: p.Addrs, Issued: time.UnixMilli(p.IssuedMs),
 		Load: overlay.Load{Threads: small(p.Threads), Slots: small(p.Slots), Running: small(p.Running), Queued: small(p.Queued),
 			Backlog: time.Duration(min(p.BacklogMs, uint64(overlay.MaxBacklog/time.Millisecond))) * time.Millisecond}}
+	if r.Issued.IsZero() { // it would stand for an address of which nothing was heard yet, which has no age
+		return r, fmt.Errorf("%w: %w: it has no time", errRecord, member.ErrExpired)
+	}
 	return r, r.Check()
 }
 

@@ -168,7 +168,7 @@ func (l *loopback) Refused(who int) (n int64) {
 
 // Deliver speaks the protocols by hand, as an independent implementation would.
 func (l *loopback) Deliver(from, to int, m overlay.Msg) error {
-	a, b := l.peers[from], l.peers[to]
+	a, b := l.site(from), l.peers[to]
 	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
 	defer cancel()
 	id, err := peer.Decode(string(b.runner.id))

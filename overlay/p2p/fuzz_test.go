@@ -85,6 +85,7 @@ func TestBadRecords(t *testing.T) {
 		"certain":        {a.record(t, func(r *overlay.PeerRecord) { r.Coord.Err = -1 }), "coordinate"},
 		"many addresses": {a.record(t, func(r *overlay.PeerRecord) { r.Addrs = make([]string, overlay.MaxAddrs+1) }), "malformed"},
 		"of tomorrow":    {a.record(t, func(r *overlay.PeerRecord) { r.Issued, r.Seq = now.Add(24*time.Hour), 2000 }), "not_yet"},
+		"of no time":     {a.record(t, func(r *overlay.PeerRecord) { r.Issued = time.Time{} }), "expired"},
 		"replayed":       {a.record(t, func(r *overlay.PeerRecord) { r.Issued = now.Add(-time.Hour) }), "replayed"},
 	} {
 		if _, err := reader.openOwn(now, bad.m, a.id); err == nil || reason(err) != bad.want {
@@ -93,6 +94,32 @@ func TestBadRecords(t *testing.T) {
 	}
 	if len(reader.checked) > 3 {
 		t.Errorf("%d records are kept", len(reader.checked))
+	}
+}
+
+// A record that is known counts with its own signature only: another one is told on to everybody, who then takes the teller for a liar, or for one who sends too much.
+func TestKnownRecordNeedsItsSignature(t *testing.T) {
+	network, now := member.NetworkID{1}, time.Now()
+	a := newStamp(t, 1, network)
+	reader := &sealer{network: network, checked: map[overlay.ID]checked{}}
+	good := a.record(t, nil)
+	for range 2 {
+		if _, err := reader.openOwn(now, good, a.id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wrong := append([]byte(nil), good.Sig...)
+	wrong[0] ^= 1
+	for what, sig := range map[string][]byte{"altered": wrong, "too_large": make([]byte, 64<<10)} {
+		if r, err := reader.open(now, &pb.Sealed{Record: good.Record, Sig: sig}); err == nil || reason(err) != what {
+			t.Errorf("a known record with a bad signature: %v, want it counted as %s; its sealed form has %d bytes", err, what, len(r.Sealed))
+		}
+	}
+	if r, err := reader.openOwn(now, good, a.id); err != nil || !bytes.Equal(unsealed(r).Sig, good.Sig) {
+		t.Errorf("afterwards the good one: %v", err)
+	}
+	if size := len(a.record(t, nil).Sig); size > maxSig {
+		t.Errorf("a signature has %d bytes", size)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -74,3 +76,58 @@ func Giver(s channel.Signed, has string) (string, error) {
 	}
 	return s.Handovers[0].From, nil
 }
+
+// givers tells which peers may hand tasks over. It is safe for concurrent use; the zero value knows of nobody.
+type givers struct {
+	mu    sync.Mutex
+	until map[string]time.Time // of peers whose tasks were not theirs to give
+}
+
+// Of a peer that handed over a task which may not be claimed none is taken for giverRest. maxGivers bounds how many such peers are remembered.
+const (
+	giverRest = time.Hour
+	maxGivers = 1024
+)
+
+// may says why a member does not take a task from another one; nil: it does. That the giver had accepted the task is not known here. The archive finds it
+// out when the task is claimed.
+func (g *givers) may(now time.Time, s channel.Signed, self, from string) error {
+	n := len(s.Handovers)
+	if n == 0 || s.Handovers[n-1].From != from {
+		return fmt.Errorf("%w: without the word of %s", errHandovers, from)
+	}
+	g.mu.Lock()
+	until := g.until[from]
+	g.mu.Unlock()
+	if now.Before(until) {
+		return fmt.Errorf("%w: %s gave what may not be claimed", errHandovers, from)
+	}
+	_, err := Giver(s, self)
+	return err
+}
+
+// fenced notes that a task may not be claimed.
+func (g *givers) fenced(now time.Time, s channel.Signed) {
+	n := len(s.Handovers)
+	if n == 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.until == nil {
+		g.until = map[string]time.Time{}
+	}
+	if len(g.until) >= maxGivers {
+		first := ""
+		for id, at := range g.until {
+			if first == "" || at.Before(g.until[first]) {
+				first = id
+			}
+		}
+		delete(g.until, first)
+	}
+	g.until[s.Handovers[n-1].From] = now.Add(giverRest)
+}
+
+// Fenced says that the archive did not let this member claim a task. If a peer had handed it over, no more is taken from that one for a while.
+func (r *Runner) Fenced(task channel.Signed) { r.givers.fenced(r.cfg.Wire.Now(), task) }

@@ -2,10 +2,17 @@ package p2p
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"shoal/channel"
 	"shoal/internal/member"
+	"shoal/overlay"
+	pb "shoal/overlay/p2p/overlaypb"
 )
 
 // A task shows from whom it came over all that handed it on. A peer's word does not count for a task that it did not have, or for another taker.
@@ -62,5 +69,84 @@ func TestGiver(t *testing.T) {
 	}
 	if len(once.Handovers) != 1 || len(task.Handovers) != 0 {
 		t.Error("to hand a task over changes it")
+	}
+}
+
+// The header of a task is no secret to those that were asked to take it. A peer takes it from the manager, and from a peer that shows how it came to it.
+func TestTasksComeFromWhoMayGiveThem(t *testing.T) {
+	n := open(t, 3, 5)
+	n.until("the manager knows all peers", func() bool { return n.takers() == 3 })
+	from, to := n.peers[0], n.peers[1]
+	ask := func(m proto.Message) ([]byte, error) {
+		raw, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		on := protoOffer
+		if _, ok := m.(*pb.Handoff); ok {
+			on = protoHandoff
+		}
+		if err := from.node.Connect(t.Context(), to.node.ID(), to.node.Addrs()...); err != nil {
+			t.Fatal(err)
+		}
+		return from.node.Call(t.Context(), to.node.ID(), on, raw, maxMessage)
+	}
+	s, _ := n.task(1, time.Hour)
+	if answer, err := ask(&pb.Offer{Signed: s.Marshal()}); err == nil {
+		t.Errorf("a peer's offer is answered %v", answer)
+	}
+	give := func(s channel.Signed, by, to *site) channel.Signed {
+		out, err := HandOver(by.runner.sealer.key, s, to.runner.id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	taken := func(tasks ...channel.Signed) []bool {
+		h := &pb.Handoff{}
+		for _, s := range tasks {
+			h.Tasks = append(h.Tasks, s.Marshal())
+		}
+		raw, err := ask(h)
+		var a pb.HandoffAnswer
+		if err != nil || proto.Unmarshal(raw, &a) != nil {
+			t.Fatal(err)
+		}
+		return a.Taken
+	}
+	s2, _ := n.task(2, time.Hour)
+	if got := taken(s, give(s, n.peers[2], to), give(s, from, n.peers[2]), give(s, from, to), give(give(s2, n.peers[2], from), from, to)); !slices.Equal(got, []bool{false, false, false, true, true}) {
+		t.Errorf("of a bare task, another's, one for another, its own, and one that was given to it, %v were taken", got)
+	}
+	if k := to.runner.Status().Refused; k["role"] != 1 || k["handover"] != 3 {
+		t.Errorf("refusals are counted as %v", k)
+	}
+	to.runner.Fenced(give(s, from, to))
+	s3, _ := n.task(3, time.Hour)
+	if got := taken(give(s3, from, to)); got[0] {
+		t.Error("a peer that gave what may not be claimed goes on to give")
+	}
+}
+
+// Who gave what may not be claimed may give again after a while; no more than a number of them are remembered.
+func TestGiversAreForgotten(t *testing.T) {
+	var g givers
+	a, b := newStamp(t, 1, member.NetworkID{1}), newStamp(t, 2, member.NetworkID{1})
+	s, err := HandOver(a.key, channel.Signed{Raw: []byte("task"), Sig: []byte("s")}, b.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	g.fenced(now, channel.Signed{Raw: []byte("never handed over")})
+	g.fenced(now, s)
+	may := func(now time.Time) error { return g.may(now, s, string(b.id), string(a.id)) }
+	if may(now) == nil || may(now.Add(giverRest)) != nil {
+		t.Errorf("at once %v, after a while %v", may(now), may(now.Add(giverRest)))
+	}
+	for i := range 2 * maxGivers {
+		g.fenced(now.Add(time.Second), channel.Signed{Handovers: []channel.Handover{{From: fmt.Sprint(overlay.ID("peer"), i)}}})
+	}
+	if len(g.until) > maxGivers || may(now) != nil {
+		t.Errorf("%d are remembered, and of the first of all: %v", len(g.until), may(now))
 	}
 }

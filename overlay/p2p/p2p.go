@@ -87,6 +87,7 @@ type Runner struct {
 	pings  atomic.Uint64
 	rates  rates
 	sent   atomic.Int64 // messages; an answer is one too
+	givers givers
 
 	// Owned by the loop.
 	node    *overlay.Node

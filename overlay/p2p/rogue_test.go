@@ -11,8 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"shoal/internal/lab/rogue"
+	"shoal/internal/member"
 	"shoal/internal/wire"
 	"shoal/internal/wire/wirepb"
+	"shoal/overlay"
 	pb "shoal/overlay/p2p/overlaypb"
 )
 
@@ -106,4 +108,31 @@ func refusals(t *testing.T, n *wire.Node) map[string]float64 {
 		}
 	}
 	return by
+}
+
+// Many members behind one router count as one network, whatever addresses their records name; so do those whose requests ride another's connection.
+func TestPrefixIsThatOfTheConnection(t *testing.T) {
+	n, r := lonely(t)
+	for i, says := range []string{"/ip4/8.8.4.4/tcp/1", "/ip4/192.168.1.1/tcp/1", "/p2p/12D3KooWGzxzKZYveHXtpG6AsrUJBcWxHBFS2HsEoGTxrMLvKXtf/p2p-circuit"} {
+		a := newStamp(t, byte(i+1), n.Network())
+		id, err := peer.Decode(string(a.id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := proto.Marshal(&pb.Gossip{Self: a.record(t, func(r *overlay.PeerRecord) { r.Addrs = []string{says} })})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.onGossip(t.Context(), wire.Member{Peer: id, Role: member.Peer, Prefix: "203.0.113.0/24"}, raw); err != nil {
+			t.Fatal(err)
+		}
+		shown := make(chan string, 1)
+		r.post(t.Context(), func(_ context.Context, now time.Time) {
+			v := r.node.View(now)
+			shown <- v.Prefix(v.Index(a.id))
+		})
+		if got := <-shown; got != "203.0.113.0/24" {
+			t.Errorf("a member that says it is at %s is in %q", says, got)
+		}
+	}
 }

@@ -37,6 +37,16 @@ func (r *Runner) send(life context.Context, out []overlay.Send) {
 	}
 }
 
+// prefixOf is the network of the public address that a member is connected from; empty: none.
+func (r *Runner) prefixOf(id overlay.ID) string {
+	p, err := peer.Decode(string(id))
+	if err != nil {
+		return ""
+	}
+	m, _ := r.cfg.Wire.Member(p)
+	return m.Prefix
+}
+
 func requestOf(m overlay.Msg) (uint64, bool) {
 	switch m := m.(type) {
 	case overlay.Gossip:
@@ -72,8 +82,10 @@ func (r *Runner) carry(life context.Context, to overlay.ID, addrs []string, req 
 	if err != nil {
 		r.log.Debug("no answer", "peer", to, "err", err)
 	}
+	prefix := r.prefixOf(to)
 	r.post(life, func(life context.Context, now time.Time) {
 		if err == nil {
+			r.node.Located(to, prefix)
 			r.send(life, r.node.Step(now, to, answer))
 		} else {
 			r.send(life, r.node.Failed(now, req, neverSent(err)))
@@ -118,7 +130,7 @@ func (r *Runner) exchange(ctx context.Context, to target, req uint64, m overlay.
 		}
 		if id, err := peer.Decode(string(to.id)); err == nil {
 			m, _ := r.cfg.Wire.Member(id)
-			self.Account = m.Account
+			self.Account, self.Prefix = m.Account, m.Prefix
 		}
 		return overlay.Gossip{Req: req, Answer: true, Self: self, Records: r.sealer.openAll(r.cfg.Wire.Now(), a.Records, overlay.MaxGossip, r.refuse)}, nil
 	case overlay.FindNear:

@@ -146,7 +146,7 @@ func (r *Runner) onGossip(ctx context.Context, from wire.Member, req []byte) ([]
 		r.refuse(err)
 		return nil, wire.Errorf(wire.Malformed, "%v", err)
 	}
-	self.Account = from.Account
+	self.Account, self.Prefix = from.Account, from.Prefix
 	answer, err := r.step(ctx, from, overlay.Gossip{Self: self, Records: r.sealer.openAll(r.cfg.Wire.Now(), m.Records, overlay.MaxGossip, r.refuse)})
 	if err != nil {
 		return nil, err
@@ -176,6 +176,7 @@ func (r *Runner) onNear(ctx context.Context, from wire.Member, req []byte) ([]by
 	return proto.Marshal(&pb.Near{Records: sealed(answer.(overlay.Near).Records)})
 }
 
+// onOffer takes offers of managers only. A signed header is no secret: whoever was once offered a task could fill the queues of others with it, for nothing.
 func (r *Runner) onOffer(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 	var m pb.Offer
 	if err := proto.Unmarshal(req, &m); err != nil {
@@ -184,6 +185,10 @@ func (r *Runner) onOffer(ctx context.Context, from wire.Member, req []byte) ([]b
 	t, err := r.task(m.Signed)
 	if err != nil {
 		return nil, wire.Errorf(wire.Refused, "%v", err)
+	}
+	if from.Role != member.Manager {
+		r.count("role")
+		return nil, wire.Errorf(wire.Refused, "tasks are taken from managers only")
 	}
 	answer, err := r.step(ctx, from, overlay.Offer{Signed: t.Signed, Header: t.Header})
 	if err != nil {
@@ -204,6 +209,7 @@ func (r *Runner) task(raw []byte) (overlay.Task, error) {
 	return overlay.Task{Signed: s, Header: h}, err
 }
 
+// onHandoff takes the tasks that the sender may give: it shows how it came to each, and its own word that this member has it now.
 func (r *Runner) onHandoff(ctx context.Context, from wire.Member, req []byte) ([]byte, error) {
 	var m pb.Handoff
 	if err := proto.Unmarshal(req, &m); err != nil || len(m.Tasks) > overlay.MaxHandoff {
@@ -213,9 +219,15 @@ func (r *Runner) onHandoff(ctx context.Context, from wire.Member, req []byte) ([
 	var good []overlay.Task
 	var at []int
 	for i, raw := range m.Tasks {
-		if t, err := r.task(raw); err == nil {
-			good, at = append(good, t), append(at, i)
+		t, err := r.task(raw)
+		if err != nil {
+			continue
 		}
+		if err := r.givers.may(r.cfg.Wire.Now(), t.Signed, string(r.id), from.Peer.String()); err != nil {
+			r.refuse(err)
+			continue
+		}
+		good, at = append(good, t), append(at, i)
 	}
 	answer, err := r.step(ctx, from, overlay.Handoff{Tasks: good})
 	if err != nil {

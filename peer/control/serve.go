@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -59,7 +60,8 @@ type Handlers struct {
 	API   http.Handler // everything below /v1/
 	Page  http.Handler // everything else, for browsers with a session
 	Enter http.Handler // for a browser that has just got its session; Key gives the half that its page keeps
-	Ready func()       // called once clients can find the API; nil: nothing
+	Ready func()       // called once clients can find the API, or at once where they cannot; nil: nothing
+	Lost  func(error)  // called with why clients cannot find the API, and with nil once they can; nil: nothing
 	Shut  http.Handler // for a browser without a session: says how to get one. It gets no secrets
 }
 
@@ -76,14 +78,20 @@ func Serve(ctx context.Context, dir, addr string, h Handlers) error {
 	if err != nil {
 		return err
 	}
-	if err := member.WriteFile(accessFile(dir), b); err != nil {
-		return fmt.Errorf("peer: control API: %w", err)
-	}
+	ctx, cancel := context.WithCancel(ctx)
 	defer os.Remove(accessFile(dir))
+	var writing sync.WaitGroup
+	defer func() { cancel(); writing.Wait() }()
+	if err := writeAccess(dir, b); err != nil { // a full disk, perhaps: browsers need no file
+		if h.Lost != nil {
+			h.Lost(err)
+		}
+		writing.Go(func() { rewrite(ctx, dir, b, h.Lost) })
+	}
 	if h.Ready != nil {
 		h.Ready()
 	}
-	g := &guard{token: a.Token, h: h, sessions: openSessions(filepath.Join(dir, "sessions.json"), time.Now)}
+	g := &guard{token: a.Token, h: h, sessions: openSessions(filepath.Join(dir, "sessions.json"), a.Addr, time.Now)}
 	srv := &http.Server{Handler: g, ReadTimeout: timeout, WriteTimeout: timeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
 	done := make(chan struct{})
 	go func() {
@@ -101,6 +109,45 @@ func Serve(ctx context.Context, dir, addr string, h Handlers) error {
 	}
 	<-done
 	return nil
+}
+
+// writeAccess writes the file through which clients find the API. On a disk without room it writes over what a process that was killed has left, which takes none.
+func writeAccess(dir string, b []byte) error {
+	err := member.WriteFile(accessFile(dir), b)
+	if err == nil {
+		return nil
+	}
+	f, missing := os.OpenFile(accessFile(dir), os.O_WRONLY, 0)
+	if missing != nil {
+		return fmt.Errorf("peer: control API: %w", err)
+	}
+	_, failed := f.WriteAt(b, 0)
+	if errors.Join(failed, f.Truncate(int64(len(b))), f.Close()) != nil {
+		return fmt.Errorf("peer: control API: %w", err)
+	}
+	return nil
+}
+
+// rewriteEvery is how often a file that could not be written is tried again.
+const rewriteEvery = 2 * time.Second
+
+// rewrite writes the file as soon as the disk takes it.
+func rewrite(ctx context.Context, dir string, b []byte, lost func(error)) {
+	t := time.NewTicker(rewriteEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if writeAccess(dir, b) == nil {
+			if lost != nil {
+				lost(nil)
+			}
+			return
+		}
+	}
 }
 
 func listen(addr string) (net.Listener, error) {
@@ -205,14 +252,16 @@ func (g *guard) browser(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	isAPI := strings.HasPrefix(r.URL.Path, apiPrefix)
+	enters := r.URL.Path == pathEnter
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case site == "" || site == "same-origin":
+	case enters && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document": // from the file that open writes; the link's secret says who comes
 	case site == "none" && !isAPI: // typed, a bookmark, or another program's link
 	default:
 		http.Error(w, "not from another site's page", http.StatusForbidden)
 		return
 	}
-	if r.URL.Path == pathEnter {
+	if enters {
 		g.enter(w, r)
 		return
 	}

@@ -150,7 +150,7 @@ func TestWhoMayAsk(t *testing.T) {
 func TestSessions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sessions.json")
 	synctest.Test(t, func(t *testing.T) {
-		s := openSessions(path, time.Now)
+		s := openSessions(path, DefaultAddr, time.Now)
 		once := s.once()
 		time.Sleep(OnceFor)
 		if s.use(once) {
@@ -167,7 +167,7 @@ func TestSessions(t *testing.T) {
 		if !s.has(half, key, true) || s.has(half, "", true) || !s.has(half, "", false) || s.has("", key, true) {
 			t.Error("halves")
 		}
-		s = openSessions(path, time.Now)
+		s = openSessions(path, DefaultAddr, time.Now)
 		for range 20 {
 			time.Sleep(sessionFor - time.Hour)
 			if !s.has(half, key, true) {
@@ -190,8 +190,47 @@ func TestSessions(t *testing.T) {
 	if err := os.WriteFile(path, []byte("["), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if s := openSessions(path, time.Now); len(s.list) != 0 {
+	if s := openSessions(path, DefaultAddr, time.Now); len(s.list) != 0 {
 		t.Error("a damaged file")
+	}
+}
+
+// TestSessionsEndWithTheirAddress: where another address had to be taken, all sessions are forgotten, also once the first one is free again: who listened
+// there meanwhile has been shown them.
+func TestSessionsEndWithTheirAddress(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sessions.json")
+	half, key := openSessions(path, DefaultAddr, time.Now).make()
+	if !openSessions(path, DefaultAddr, time.Now).has(half, key, true) {
+		t.Fatal("a restart ends a session")
+	}
+	if openSessions(path, "127.0.0.1:45678", time.Now).has(half, key, true) {
+		t.Error("a session is good at another address")
+	}
+	if openSessions(path, DefaultAddr, time.Now).has(half, key, true) {
+		t.Error("a session is good again after the address was another's")
+	}
+}
+
+// TestEntersFromAFile: a file in the volunteer's folder may lead a browser to the link, though the browser calls that another site. Nothing else may.
+func TestEntersFromAFile(t *testing.T) {
+	dir, at := served(t, "127.0.0.1:0")
+	c, err := NewClient(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := c.Link(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
+	if code, _ := send(t, http.DefaultClient, http.MethodGet, link, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"); code != http.StatusForbidden {
+		t.Errorf("another site's picture enters: %d", code)
+	}
+	if code, _ := send(t, http.DefaultClient, http.MethodGet, "http://"+at.Addr+"/", there...); code != http.StatusForbidden {
+		t.Errorf("another site leads to the page: %d", code)
+	}
+	if code, body := send(t, http.DefaultClient, http.MethodGet, link, there...); code != http.StatusOK || !strings.HasPrefix(body, "enter ") {
+		t.Errorf("the file's link: %d %s", code, body)
 	}
 }
 
@@ -231,5 +270,36 @@ func TestNoAgent(t *testing.T) {
 	}
 	if err := c.Status(t.Context(), nil); !errors.Is(err, ErrNoAgent) {
 		t.Error(err)
+	}
+}
+
+// TestServesWithoutItsFile: on a disk that takes no file the API is served all the same, and clients find it once there is
+// room.
+func TestServesWithoutItsFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "later")
+	ctx, end := context.WithCancel(t.Context())
+	ready, lost, done := make(chan bool, 1), make(chan error, 2), make(chan error, 1)
+	go func() {
+		done <- Serve(ctx, dir, "127.0.0.1:0", Handlers{API: http.NotFoundHandler(), Ready: func() { ready <- true }, Lost: func(err error) { lost <- err }})
+	}()
+	if err := <-lost; err == nil {
+		t.Error("it does not say that clients cannot find it")
+	}
+	<-ready
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-lost; err != nil {
+		t.Error(err)
+	}
+	if _, err := NewClient(dir); err != nil {
+		t.Error(err)
+	}
+	end()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(accessFile(dir)); err == nil {
+		t.Error("its file outlives it")
 	}
 }

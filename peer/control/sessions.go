@@ -26,11 +26,14 @@ type session struct {
 	Cookie string    `json:"cookie"`
 	Key    string    `json:"key"`
 	Used   time.Time `json:"used"`
+	Addr   string    `json:"addr"` // at which it began
 }
 
-// sessions are those of browsers. They outlive the process, so that a restart logs nobody out. It is safe for concurrent use.
+// sessions are those of browsers. They outlive the process, so that a restart logs nobody out. They do not outlive its address: where another one had to be
+// taken, another user's program may listen at the old one, and browsers show it both halves. It is safe for concurrent use.
 type sessions struct {
 	path string
+	addr string
 	now  func() time.Time
 
 	mu    sync.Mutex
@@ -43,10 +46,14 @@ type link struct {
 	till time.Time
 }
 
-func openSessions(path string, now func() time.Time) *sessions {
-	s := &sessions{path: path, now: now}
+func openSessions(path, addr string, now func() time.Time) *sessions {
+	s := &sessions{path: path, addr: addr, now: now}
 	if b, err := os.ReadFile(path); err == nil && json.Unmarshal(b, &s.list) != nil {
 		s.list = nil // a damaged file opens nothing
+	}
+	if slices.ContainsFunc(s.list, func(x session) bool { return x.Addr != addr }) {
+		s.list = []session{}
+		s.save() // at once: nor are they good when the old address is free again
 	}
 	return s
 }
@@ -91,7 +98,7 @@ func (s *sessions) make() (half, key string) {
 		oldest := slices.MinFunc(s.list, func(a, b session) int { return a.Used.Compare(b.Used) })
 		s.list = slices.DeleteFunc(s.list, func(x session) bool { return x == oldest })
 	}
-	s.list = append(s.list, session{hashed(half), hashed(key), s.now()})
+	s.list = append(s.list, session{hashed(half), hashed(key), s.now(), s.addr})
 	s.save()
 	return half, key
 }

@@ -38,9 +38,11 @@ func TestBasesNotOfTheWeb(t *testing.T) {
 	for _, c := range []struct{ base, links string }{
 		{"ftp://x.test/y/", "/1"}, {"mailto:x", "/1"}, {" about:blank", "/1"}, {"file:///C:/y/", "/1"}, {"C:\\y\\", "/1"},
 		{"data:,x", "/d/z /1 /r"}, {"JavaScript:x", "/d/z /1 /r"}, {"http://", "/d/z /1 /r"}, {"", "/d/z /1 /r"}, {"y/a:b", "/d/y/z /1 /r"}, {":x/", "/d/:x/z /1 /r"},
+		{"ftp://", "/d/z /1 /r"}, {"foo://[bad/", "/d/z /1 /r"}, {"ftp://a b/", "/d/z /1 /r"}, {"ftp://ü b/", "/d/z /1 /r"}, {"ws://1.2.3.4.5/", "/d/z /1 /r"}, {"foo://a:b/", "/d/z /1 /r"},
+		{"foo://x.test/", "/1"}, {"foo://%5b%25/", "/1"}, {"foo:bar", "/1"},
 	} {
 		for _, late := range []bool{false, true} {
-			base, links := "<base href='"+c.base+"'><base href=/c/>", "<a href=z><a href=http://h.test/1><a href=/r>"
+			base, links := "<base href='"+c.base+"'><base href=/c/>", "<a href=z><a href=http://H.test/1><a href=/r>"
 			doc := base + links
 			if late {
 				doc = links + base
@@ -49,7 +51,7 @@ func TestBasesNotOfTheWeb(t *testing.T) {
 			if p.read("http://h.test/d/p", []byte(doc), "text/html; charset=utf-8", "shoal", false); !slices.Equal(p.links, onHost(c.links)) {
 				t.Errorf("%q, late %v: %q, want %q", c.base, late, p.links, c.links)
 			}
-			if p.read("http://h.test/d/p", []byte("<a href=/r>"), "text/html", "shoal", false); !slices.Equal(p.links, onHost("/r")) {
+			if p.read("http://h.test/d/p", []byte("<a href=/r><a href=http://H.test/1>"), "text/html", "shoal", false); !slices.Equal(p.links, onHost("/r /1")) {
 				t.Errorf("after %q: %q", c.base, p.links)
 			}
 		}

@@ -99,7 +99,7 @@ func (s *session) newsOf(e *listed) news {
 // admitEntry puts an entry on the to-do list. A fresh one goes before the list, unless it is on it already.
 func (s *session) admitEntry(e *listed, depth int) error {
 	h := urlHash(e.url)
-	if e.says != fresh || s.seen.has(h) || !s.scope.Contains(e.url) {
+	if e.says != fresh || s.seen.has(h) || !s.scope.Contains(e.url) || s.tells(e.url) {
 		return s.follow(e.url, depth, 0)
 	}
 	if len(s.signalled) < maxSignal {
@@ -113,7 +113,8 @@ func (s *session) admitEntry(e *listed, depth int) error {
 // admitFeeds puts the feeds that a page names before the to-do list.
 func (s *session) admitFeeds(urls []string, depth int) error {
 	for _, u := range urls {
-		if h := urlHash(u); s.feeds < maxFeeds && s.scope.Contains(u) && !s.seen.has(h) {
+		u = s.moved(u)
+		if h := urlHash(u); s.feeds < maxFeeds && s.scope.Contains(u) && !s.seen.has(h) && !s.tells(u) {
 			s.feeds++
 			if err := s.enlist(item{url: u, hash: h, depth: depth}, true, true); err != nil {
 				return err

@@ -84,7 +84,8 @@ type Config struct {
 	Peer      string // for the report
 
 	Robots     *Robots                         // what earlier crawls read of robots.txt; nil: each crawl reads it
-	Turns      *Turns                          // of the crawls of all networks on this computer; nil: there is one network
+	Turns      *Turns                          // of all crawls on this computer; nil: none waits for another one
+	Refuse     func(origin string) error       // why the volunteer has no requests sent to another origin than the task's; nil: they may be
 	Network    string                          // for Turns
 	MinGap     time.Duration                   // least wait between requests; 0: DefaultMinGap
 	Unpaced    bool                            // no waits at all, for measurements on one's own pond

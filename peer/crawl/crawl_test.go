@@ -166,6 +166,11 @@ func TestCrawl(t *testing.T) {
 	if !slices.Equal(r.Inter, []string{"http://other.test/"}) {
 		t.Errorf("inter-site %q", r.Inter)
 	}
+	for kind := range r.Errors {
+		if channel.ErrorKind(kind) != kind {
+			t.Errorf("an archive does not know %s", kind)
+		}
+	}
 	if r.Errors["http-404"] != 1 || r.Errors["skipped-robots"] != 1 || r.Errors["noindex"] != 1 || r.Errors["skipped-nofollow"] != 2 {
 		t.Errorf("errors %v", r.Errors)
 	}
@@ -426,6 +431,33 @@ func TestRobotsRedirects(t *testing.T) {
 		}))
 		if r := run(t, cfg); (r.Outcome == channel.Failed) != forbidden {
 			t.Errorf("%d redirects: outcome %d, robots %s", hops, r.Outcome, r.Robots)
+		}
+	}
+}
+
+// TestRobotsWhereTheVolunteerDoesNotGo has a host send on for its robots.txt to another one. If the volunteer wants no requests there, none is sent, and the task goes back.
+func TestRobotsWhereTheVolunteerDoesNotGo(t *testing.T) {
+	for _, denied := range []bool{false, true} {
+		asked := 0
+		cfg, _ := task(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.Host == "www.site.test":
+				asked++
+			case r.URL.Path == "/robots.txt":
+				http.Redirect(w, r, "http://www.site.test/robots.txt", http.StatusMovedPermanently)
+			default:
+				hypertext("page")(w, r)
+			}
+		}))
+		cfg.Refuse = func(origin string) error {
+			if denied || origin != "http://www.site.test" {
+				return fmt.Errorf("this volunteer does not fetch %s", origin)
+			}
+			return nil
+		}
+		r := run(t, cfg)
+		if denied && (asked > 0 || r.Outcome != channel.Refused || r.Pages > 0) || !denied && (asked != 1 || r.Outcome != channel.Updated) {
+			t.Errorf("denied %v: asked %d times, outcome %d, %q", denied, asked, r.Outcome, r.Reason)
 		}
 	}
 }

@@ -250,7 +250,7 @@ func (f *fetcher) readBody(r *response, resp *http.Response, limit int) (whole b
 	}
 	r.body, r.truncated, r.err = f.decoder.body(resp, f.buf[:0], limit)
 	f.buf = r.body
-	if r.truncated {
+	if r.truncated || r.err != nil {
 		r.body = markup.WholeCharacters(r.body)
 	}
 	return r.err == nil && !r.truncated && f.skip(resp)

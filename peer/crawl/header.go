@@ -81,8 +81,9 @@ func (f *framing) plain() bool {
 }
 
 // tidyHeader appends a header as HTTP has it, for net/http's parser and for readers of the archive, which refuse much that browsers, curl and wget
-// read. Every line ends in CRLF. A folded field becomes one line. What is no field goes: warnings of a program, a second status line. Control
-// characters become spaces. The fields that say where the body ends are brought to one form, or left out if they say nothing.
+// read. Every line ends in CRLF. A folded field becomes one line. What is no field goes: warnings of a program, a second status line. The field
+// Trailer goes: the parser refuses some of its values, and fields after a body are not read. Control characters become spaces. The fields that say
+// where the body ends are brought to one form, or left out if they say nothing.
 func tidyHeader(out, raw []byte) ([]byte, error) {
 	var ends framing
 	field := -1 // where the last line's field begins, which may go on in the next; -1: that line was none
@@ -115,7 +116,7 @@ func tidyHeader(out, raw []byte) ([]byte, error) {
 		note()
 		name, value, ok := bytes.Cut(line, []byte(":"))
 		name, value = bytes.TrimRight(name, " \t"), bytes.TrimLeft(value, " \t")
-		if !ok || !httpguts.ValidHeaderFieldName(string(name)) {
+		if !ok || !httpguts.ValidHeaderFieldName(string(name)) || markup.EqualFold(name, "trailer") {
 			continue
 		}
 		field = len(out)
@@ -200,6 +201,16 @@ var compressions = map[string]bool{"gzip": true, "x-gzip": true, "deflate": true
 // appendFraming appends Content-Length or Transfer-Encoding. As in browsers a length that is no number says nothing, and the body ends with the
 // connection, and a transfer coding that is none ("binary", "utf-8") says nothing. Two lengths that differ are an error.
 func appendFraming(out []byte, lengths, codings string) ([]byte, error) {
+	var known []string
+	for coding := range strings.SplitSeq(codings, ",") {
+		coding = strings.ToLower(strings.TrimSpace(coding))
+		if again := len(known) > 0 && known[len(known)-1] == coding; (coding == "chunked" || compressions[coding]) && !again {
+			known = append(known, coding)
+		}
+	}
+	if len(known) > 0 { // a length beside it does not count (RFC 9112, section 6.3)
+		return fmt.Appendf(out, "Transfer-Encoding: %s\r\n", strings.Join(known, ", ")), nil
+	}
 	length := int64(-1)
 	for said := range strings.SplitSeq(lengths, ",") {
 		n, err := strconv.ParseUint(strings.TrimSpace(said), 10, 63)
@@ -211,17 +222,7 @@ func appendFraming(out []byte, lengths, codings string) ([]byte, error) {
 		}
 		length = int64(n)
 	}
-	var known []string
-	for coding := range strings.SplitSeq(codings, ",") {
-		coding = strings.ToLower(strings.TrimSpace(coding))
-		if again := len(known) > 0 && known[len(known)-1] == coding; (coding == "chunked" || compressions[coding]) && !again {
-			known = append(known, coding)
-		}
-	}
-	switch {
-	case len(known) > 0: // a length beside it does not count (RFC 9112, section 6.3)
-		out = fmt.Appendf(out, "Transfer-Encoding: %s\r\n", strings.Join(known, ", "))
-	case length >= 0:
+	if length >= 0 {
 		out = fmt.Appendf(out, "Content-Length: %d\r\n", length)
 	}
 	return out, nil

@@ -125,7 +125,10 @@ func TestHeadersAsTheyAreMet(t *testing.T) {
 		{"chunks with LF alone", ok + "\nTransfer-Encoding: chunked\n\n", chunked("\n"), ok + "|Transfer-Encoding: chunked||"},
 		{"chunked twice", ok + "|Transfer-Encoding: chunked|Transfer-Encoding: chunked||", chunked("\r\n"), ok + "|Transfer-Encoding: chunked||"},
 		{"chunks and a length", ok + "|Content-Length: 5|Transfer-Encoding: chunked||", chunked("\r\n"), ok + "|Transfer-Encoding: chunked||"},
+		{"chunks and two lengths", ok + "|Content-Length: 5|X-A: b|Content-Length: 6|Transfer-Encoding: chunked||", chunked("\r\n"), ok + "|X-A: b|Transfer-Encoding: chunked||"},
 		{"fields after chunks", ok + "|Transfer-Encoding: chunked||", strings.TrimSuffix(chunked("\r\n"), "\r\n") + "X-A: b\r\n\r\n", ok + "|Transfer-Encoding: chunked||"},
+		{"a trailer that may not be", ok + "|Trailer: X-A, content-length|Transfer-Encoding: chunked|X-B: c||", chunked("\r\n"), ok + "|Transfer-Encoding: chunked|X-B: c||"},
+		{"a folded trailer", ok + "|trailer:| Transfer-Encoding,|\tTrailer|Transfer-Encoding: chunked||", chunked("\r\n"), ok + "|Transfer-Encoding: chunked||"},
 		{"nothing after the last chunk", ok + "|Transfer-Encoding: chunked||", strings.TrimSuffix(chunked("\r\n"), "\r\n"), ok + "|Transfer-Encoding: chunked||"},
 	} {
 		tail := "Connection: close\r\n\r\n"
@@ -219,6 +222,7 @@ func FuzzTidyHeader(f *testing.F) {
 	f.Add([]byte("Transfer-Encoding: \x11\n\n"))
 	f.Add([]byte("Content-Length: 1, 1\r\nA: b\n c\n\n"))
 	f.Add([]byte(" x\nTransfer-Encoding: identity\nTransfer-Encoding: chunked\n: x\n\n"))
+	f.Add([]byte("Trailer: Content-Length\nTransfer-Encoding: chunked\n\n"))
 	f.Fuzz(func(t *testing.T, fields []byte) {
 		head, err := tidyHeader(nil, append([]byte("HTTP/1.1 200 OK\n"), fields...))
 		if err != nil {

@@ -21,7 +21,9 @@ import (
 func BenchmarkWorst(b *testing.B) {
 	const base = "http://site.test/"
 	feed := func(d []byte) { feedEntries("text/xml", append([]byte("<rss>"), d...), base) }
-	urls := func(d []byte) { readEntries(sitemap.Open(d, ""), base, maxSitemapURLs) }
+	urls := func(d []byte) {
+		(&entryReader{room: maxSitemapURLs, most: maxEntries, gen: 1, wanted: anyPage}).entries(sitemap.Open(d, ""), base)
+	}
 	html := func(d []byte) { new(page).read(base, d, "text/html", "shoal", true) }
 	for _, c := range []struct {
 		of   string

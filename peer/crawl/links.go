@@ -130,10 +130,10 @@ const (
 )
 
 // resolve resolves a reference as it is written. Most references of a page were on earlier pages too, so the page remembers those that mean
-// the same all over the host.
+// the same all over the host, unless what they are relative to is not of the Web.
 func (p *page) resolve(base string, href []byte) ref {
 	rooted := len(href) > 1 && href[0] == '/' && href[1] != '/' && href[1] != '\\' && p.rooted
-	same := (rooted || bytes.HasPrefix(href, []byte("http://")) || bytes.HasPrefix(href, []byte("https://"))) && len(href) <= maxRef && p.query == nil
+	same := (rooted || bytes.HasPrefix(href, []byte("http://")) || bytes.HasPrefix(href, []byte("https://"))) && len(href) <= maxRef && p.onWeb && p.query == nil
 	if same {
 		if r, ok := p.refs[string(href)]; ok {
 			return r
@@ -156,11 +156,12 @@ func (p *page) resolve(base string, href []byte) ref {
 
 // settle notes the origin to which references like "/a" belong.
 func (p *page) settle(base string) {
+	p.onWeb = strings.HasPrefix(base, "https://") || strings.HasPrefix(base, "http://")
 	origin := channel.Origin(base)
-	if p.refs == nil {
+	if p.refs == nil && p.onWeb {
 		p.origin = origin
 	}
-	p.rooted = origin == p.origin
+	p.rooted = origin == p.origin && p.onWeb
 }
 
 // add adds a link, unless the page has it already or has too many.

@@ -60,6 +60,9 @@ func TestLocationsAsTheyAreMet(t *testing.T) {
 			t.Errorf("%q: %q, want %q (%v)", c[0], got, c[1], err)
 		}
 	}
+	if got, err := location(&response{it: item{url: "http://site.test/"}, header: http.Header{"Location": {"", "/a", "/b"}}}); got != "http://site.test/a" {
+		t.Errorf("behind an empty field: %q (%v)", got, err)
+	}
 }
 
 // TestOddRedirectsAreFollowed crawls through them.

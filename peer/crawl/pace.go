@@ -36,6 +36,14 @@ func (p *pace) ended(now time.Time, took, asked time.Duration) {
 	p.next = now.Add(max(p.gap, min(took, MaxGap), min(asked, MaxRetryAfter)))
 }
 
+// left is what is left of the wait, which whoever comes next keeps.
+func (p *pace) left(now time.Time) time.Duration {
+	if p.off {
+		return 0
+	}
+	return max(p.next.Sub(now), 0)
+}
+
 // more takes the Crawl-delay of robots.txt into account.
 func (p *pace) more(delay time.Duration) {
 	if d := min(delay, MaxGap); d > p.gap {

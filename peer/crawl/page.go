@@ -27,6 +27,7 @@ type page struct {
 	refBytes int
 	origin   string // to which the references in refs belong that begin with "/"
 	rooted   bool   // the page's base is on origin
+	onWeb    bool   // it is of the Web
 }
 
 // shortText is the number of words below which the fingerprint says too little: short texts are the same only if all words are.
@@ -36,6 +37,9 @@ const shortText = 100
 func (p *page) read(url string, body []byte, contentType, product string, withText bool) {
 	r := reader{page: p, url: url, base: url, product: product, withText: withText, xml: markup.IsXHTML(markup.MediaType(contentType))}
 	body, enc, name := markup.UTF8(body, contentType)
+	if r.xml {
+		body = markup.FromRoot(body)
+	}
 	if p.query = nil; enc != nil {
 		p.query = &query{enc, name}
 	}
@@ -322,7 +326,7 @@ func (r *reader) rebase() (again bool) {
 	r.based = true
 	href := markup.Value(r.tag.href)
 	base, err := channel.Resolve(r.url, r.query.encode(href))
-	if err != nil && leadsNowhere(href) {
+	if err != nil && leadsNowhere(href) && channel.IsURL(r.url, href) {
 		base, err = href, nil
 	}
 	if err != nil || base == r.base {
@@ -333,8 +337,8 @@ func (r *reader) rebase() (again bool) {
 	return r.resolved
 }
 
-// leadsNowhere reports whether a <base> that is not of the Web counts all the same, so that relative links lead nowhere: it is a URL of any scheme
-// but "javascript" and "data" (HTML, section 4.2.3).
+// leadsNowhere reports whether a <base> that is not of the Web counts all the same if it is a URL, so that relative links lead nowhere: it may have any
+// scheme but "javascript" and "data" (HTML, section 4.2.3).
 func leadsNowhere(href string) bool {
 	scheme, _, ok := strings.Cut(strings.TrimLeft(href, " \t\n\f\r"), ":")
 	if !ok || scheme == "" || !markup.IsLetter(scheme[0]) {

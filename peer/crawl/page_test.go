@@ -92,6 +92,19 @@ func TestXHTML(t *testing.T) {
 	}
 }
 
+// TestXHTMLWithDeclarations: what a DOCTYPE declares between brackets is neither text nor links, and does not hide that a document is XHTML.
+func TestXHTMLWithDeclarations(t *testing.T) {
+	const text = "<?xml version='1.0'?><!DOCTYPE html PUBLIC '-//W3C//DTD XHTML 1.1//EN' 'x' [\n<!ENTITY e '<b>no</b><a href=\"/no\">'>\n]>\n" +
+		`<html xmlns="http://www.w3.org/1999/xhtml"><head><meta name="robots" content="nofollow"/></head><body><a href="/1">text</a></body></html>`
+	for _, contentType := range []string{"application/xhtml+xml", "text/xml", "application/xml; charset=utf-8", ""} {
+		var p page
+		p.read("http://h.test/", []byte(text), markup.ByRoot(contentType, []byte(text)), "shoal", true)
+		if !slices.Equal(p.links, onHost("/1")) || !p.robots.nofollow || string(p.text) != "text" {
+			t.Errorf("%q: links %q, text %q, %+v", contentType, p.links, p.text, p.robots)
+		}
+	}
+}
+
 // markupParts are what TestLinksAgreeWithTheTree puts together. Not among them is what a tree leaves out although it is no markup that is read in
 // another way (what stands in <select>, which the standard lets hold anything now), and of what x/net/html builds another tree than the standard:
 // templates in MathML, raw text in framesets.

@@ -102,7 +102,7 @@ func badWebResults() map[pond.Mode]badWebResult {
 		pond.BusyAtFirst: {channel.Updated, []string{"http-429"}, 0},
 		pond.RobotsHuge:  all, pond.RobotsRedirects: all, pond.RobotsGarbage: all, pond.CloseAlways: all, pond.Gzip: all, pond.Brotli: all, pond.Zstd: all,
 		pond.SitemapInside: all, pond.Volatile: all, pond.ChangingRobots: all, pond.SitemapBomb: all,
-		pond.HugeTrailers: {0, []string{"malformed"}, 5}, pond.Interim: {0, []string{"malformed"}, 5}, pond.TwoLengths: {0, []string{"malformed"}, 5}, pond.NestedBomb: {0, []string{"bomb"}, 5},
+		pond.HugeTrailers: {0, []string{"malformed"}, 5}, pond.Interim: {0, []string{"malformed"}, 5}, pond.TwoLengths: {0, nil, 5}, pond.NestedBomb: {0, []string{"bomb"}, 5},
 		pond.CookieWall: {0, nil, 20}, pond.WrongCharset: {0, nil, 50}, pond.RobotsRules: {0, []string{"skipped-rules"}, 10}, pond.EndlessChunks: {0, []string{"broken-chunks"}, 5},
 		pond.TLSExpired: tls("tls-expired"), pond.TLSNotYet: tls("tls-not-yet-valid"), pond.TLSWrongName: tls("tls-wrong-name"), pond.TLSUnknownCA: tls("tls-unknown-authority"),
 		pond.TLSSelfSigned: tls("tls-self-signed"), pond.TLSMalformed: tls("tls"), pond.TLSChain: tls("tls"), pond.TLSWeakKey: tls("tls"), pond.TLSHugeKey: tls("tls"),

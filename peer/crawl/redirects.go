@@ -17,7 +17,7 @@ func (s *session) redirect(r *response, p *channel.Page) error {
 		p.Error, p.Change = "bad-redirect: "+err.Error(), channel.Errored
 		return nil
 	}
-	p.Digest = channel.ContentDigest([]byte(to))
+	p.Digest = channel.ContentDigest(s.own().Header([]byte(to)))
 	p.Change = s.known.change(r.it.hash, p.Digest)
 	p.Links = []string{to}
 	if r.it.hops >= MaxRedirects {
@@ -28,13 +28,14 @@ func (s *session) redirect(r *response, p *channel.Page) error {
 	return s.follow(to, r.it.depth, r.it.hops+1)
 }
 
-// location resolves a redirect's target.
+// location resolves a redirect's target. As in browsers the first field counts that says something.
 func location(r *response) (string, error) {
-	to := r.header.Get("Location")
-	if to == "" {
-		return "", fmt.Errorf("crawl: redirect without Location")
+	for _, to := range r.header.Values("Location") {
+		if to != "" {
+			return channel.Resolve(r.it.url, escaped(to))
+		}
 	}
-	return channel.Resolve(r.it.url, escaped(to))
+	return "", fmt.Errorf("crawl: redirect without Location")
 }
 
 // withRefresh adds the URL to which a header sends browsers on, as a <meta> of that name does.

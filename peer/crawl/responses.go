@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"shoal/channel"
 	"shoal/channel/markup"
+	"shoal/peer/crawl/redact"
 )
 
 // handle turns a response into a page, follows its links, and says whether it ends the crawl.
@@ -90,12 +93,28 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 
 // redact takes this computer's own addresses out of what a host answered, as far as that can be done without changing the page.
 func (s *session) redact(p *channel.Page) {
-	if s.cfg.Own == nil {
-		return
+	own := s.own()
+	p.Header, p.Error = own.Header(p.Header), string(own.Header([]byte(p.Error)))
+	told := slices.DeleteFunc(slices.Clone(p.Links), s.tells)
+	p.ShowsVisitor = own.Shows(p.Body) || s.tells(p.URL) || len(told) < len(p.Links) && len(p.Body) > 0
+	if len(told) < len(p.Links) {
+		p.Links = told
 	}
-	own := s.cfg.Own()
-	p.Header = own.Header(p.Header)
-	p.ShowsVisitor = own.Shows(p.Body)
+}
+
+// own finds this computer's own addresses; nil: it finds none.
+func (s *session) own() *redact.Finder {
+	if s.cfg.Own == nil {
+		return nil
+	}
+	return s.cfg.Own()
+}
+
+// tells reports whether a URL shows an address of this computer. A host that makes such URLs would have them stored as the addresses of pages. That
+// the crawled site is at the same address, as one at the volunteer's home is, says nothing of who visits it.
+func (s *session) tells(url string) bool {
+	s.spelt = append(s.spelt[:0], strings.TrimPrefix(url, s.cfg.Body.Scope.Host+"/")...)
+	return s.own().Shows(s.spelt)
 }
 
 // retry puts a URL back if another request is worth it: the host asked for time, or the connection broke.
@@ -229,14 +248,21 @@ func textHeader(received []byte, status int) []byte {
 	return append(out, says...)
 }
 
-// follow puts one link on the to-do list, or among the inter-site URLs.
+// follow puts one link on the to-do list, or among the inter-site URLs. One that leads to http of a host at https is both: many sites have moved and
+// have links as before, but there may be a channel of the other. One that shows this computer's address is neither.
 func (s *session) follow(u string, depth, hops int) error {
+	if s.tells(u) {
+		s.count("skipped-visitor")
+		return nil
+	}
 	if !s.scope.Contains(u) {
 		if len(s.report.Inter) < channel.MaxReportInter && s.interBytes+len(u) <= maxInterBytes && s.inter.add(urlHash(u)) {
 			s.report.Inter = append(s.report.Inter, u)
 			s.interBytes += len(u) + 4
 		}
-		return nil
+		if u = s.moved(u); !s.scope.Contains(u) {
+			return nil
+		}
 	}
 	h := urlHash(u)
 	s.hashes = append(s.hashes, h)

@@ -52,6 +52,10 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 				s.setRobots(&robots.Rules{}, robotsNone, 0)
 				return 0, "", nil
 			}
+			if why := s.elsewhereRefused(to); why != nil {
+				s.report.Robots = robotsUnreachable
+				return channel.Refused, fmt.Sprintf("robots.txt is at %s, and %v", channel.Origin(to), why), nil
+			}
 			at = to
 		case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden, r.status == http.StatusTooManyRequests:
 			s.report.Robots = robotsUnreachable
@@ -73,6 +77,14 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 			return 0, "", nil
 		}
 	}
+}
+
+// elsewhereRefused says why robots.txt is not fetched from where it has moved to: the volunteer has no requests sent there. Nil: it may be.
+func (s *session) elsewhereRefused(to string) error {
+	if o := channel.Origin(to); s.cfg.Refuse != nil && o != s.cfg.Body.Scope.Host {
+		return s.cfg.Refuse(o)
+	}
+	return nil
 }
 
 // recallRobots uses the robots.txt that an earlier crawl has read, unless it is too old.

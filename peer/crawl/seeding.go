@@ -31,7 +31,7 @@ func (s *session) seed(ctx context.Context, left []channel.Frontier) (err error)
 		return err
 	}
 	var found []listed
-	if !s.resumed && s.report.Errors["skipped-robots"] == 0 {
+	if !s.resumed {
 		if found, err = s.readSitemaps(ctx); err != nil {
 			return err
 		}

@@ -30,6 +30,7 @@ type session struct {
 	refused  refusals
 	page     page
 	hashes   []uint64 // links of the current page
+	spelt    []byte   // scratch of tells
 
 	signalled map[uint64]bool // pages that a sitemap or feed calls new or changed, and that are not fetched yet
 
@@ -240,7 +241,7 @@ func (s *session) finish(outcome channel.Outcome, why string) error {
 	r.Left = s.unfetched()
 	r.BytesDown = s.fetch.read.Load()
 	r.RTT = time.Duration(s.fetch.rtt.Load())
-	r.Gap = s.fetch.pace.gap
+	r.Gap, r.Rest = s.fetch.pace.gap, s.fetch.pace.left(r.Ended)
 	if up, ok := s.cfg.Sink.(interface{ BytesUp() int64 }); ok {
 		r.BytesUp = up.BytesUp()
 	}

@@ -101,22 +101,26 @@ func TestBases(t *testing.T) {
 	}
 }
 
+// anyPage takes all pages.
+func anyPage(u string) (string, bool) { return u, true }
+
 func FuzzSitemap(f *testing.F) {
 	f.Add([]byte(`<urlset><url><loc>http://a.test/</loc><lastmod>2001</lastmod></url></urlset>`))
 	f.Add([]byte("http://a.test/\nhttp://b.test/\n"))
 	f.Add([]byte(`<rss><link href="x"><link>y</link`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		pages, sitemaps := readEntries(sitemap.Open(b, "text/xml"), "http://site.test/s.xml", 100)
+		read := entryReader{room: 100, most: 1000, gen: channel.Gen(len(b)), wanted: anyPage}
+		pages, sitemaps := read.entries(sitemap.Open(b, "text/xml"), "http://site.test/s.xml")
 		for _, e := range pages {
 			if c, err := channel.Canonical(e.url); err != nil || c != e.url {
 				t.Errorf("%q is not canonical", e.url)
 			}
 		}
-		if len(pages)+len(sitemaps) > 100 {
+		if len(pages) > 100 || len(pages)+len(sitemaps) > 1000 || read.room < 0 || read.most < 0 {
 			t.Error("too many")
 		}
 		feedEntries("text/xml; charset=utf-8", b, "http://site.test/feed")
-		unzipped(b)
+		unzipped(b, channel.Gen(len(b)))
 	})
 }
 
@@ -202,6 +206,43 @@ func TestMoments(t *testing.T) {
 		m := momentOf(text)
 		if got := m.from.UTC().Format(time.RFC3339) + " " + m.to.Sub(m.from).String(); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestForbiddenSeedsCostNoSitemaps: sitemaps are read whichever seeds robots.txt forbids, and what they list is fetched where it is allowed.
+func TestForbiddenSeedsCostNoSitemaps(t *testing.T) {
+	for _, c := range []struct {
+		seeds []string
+		rules string
+		want  []string
+	}{
+		{[]string{"/", "/no"}, "Disallow: /no", []string{"/", "/listed"}},
+		{[]string{"/no"}, "Disallow: /no", []string{"/listed"}},
+		{[]string{"/"}, "Disallow: /$", []string{"/listed", "/no"}},
+		{[]string{"/"}, "Disallow: /", nil},
+		{[]string{"/"}, "Disallow: /\nAllow: /s.xml", nil},
+	} {
+		mux := http.NewServeMux()
+		mux.HandleFunc("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, "Sitemap: /s.xml\nUser-agent: *\n%s\n", c.rules)
+		})
+		mux.HandleFunc("/s.xml", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `<urlset><url><loc>/listed</loc></url><url><loc>/no</loc></url></urlset>`)
+		})
+		mux.HandleFunc("/", hypertext("page"))
+		cfg, s := task(t, mux)
+		cfg.Body.Seeds = nil
+		for _, path := range c.seeds {
+			cfg.Body.Seeds = append(cfg.Body.Seeds, cfg.Header.Host+path)
+		}
+		r := run(t, cfg)
+		var got []string
+		for _, u := range s.urls() {
+			got = append(got, u[len(cfg.Header.Host):])
+		}
+		if !slices.Equal(got, c.want) || (r.Robots == robotsDisallowed) != (c.want == nil) {
+			t.Errorf("seeds %q, %q: fetched %q, want %q; robots.txt %s", c.seeds, c.rules, got, c.want, r.Robots)
 		}
 	}
 }

@@ -151,3 +151,28 @@ func TestSitemapsNamedOverHTTP(t *testing.T) {
 		}
 	}
 }
+
+// TestSitemapsRedirectedToHTTP: a site that has moved to https may lead from one sitemap to another by http, and list its pages so. Both are read where
+// the site is now. Other hosts and ports are not, and a file that leads to itself is asked for once.
+func TestSitemapsRedirectedToHTTP(t *testing.T) {
+	asked := map[string]int{} // the crawl has one connection
+	cfg, s := secure(t, false, "example.com", true, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked[r.URL.Path]++
+		switch r.URL.Path {
+		case "/robots.txt":
+			fmt.Fprint(w, "Sitemap: /old.xml\nSitemap: /loop.xml\n")
+		case "/old.xml":
+			http.Redirect(w, r, "http://example.com/new.xml", http.StatusMovedPermanently)
+		case "/loop.xml":
+			http.Redirect(w, r, "http://example.com/loop.xml", http.StatusMovedPermanently)
+		case "/new.xml":
+			fmt.Fprint(w, "<urlset><url><loc>http://example.com/page0</loc></url><url><loc>http://example.com:80/page1</loc></url><url><loc>http://example.com:8080/a</loc></url><url><loc>http://other.test/b</loc></url></urlset>")
+		default:
+			hypertext("page")(w, r)
+		}
+	}))
+	run(t, cfg)
+	if want := []string{"https://example.com/", "https://example.com/page0", "https://example.com/page1"}; !slices.Equal(s.urls(), want) || asked["/loop.xml"] != 1 {
+		t.Errorf("fetched %q, want %q; asked for %v", s.urls(), want, asked)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -80,10 +81,28 @@ func partsOf(dir string, h channel.Header) parts {
 	return parts{files: disk{}, dir: dir, channel: of, name: fmt.Sprintf("%s%016x-", of, uint64(h.Gen))}
 }
 
-// SpoolOf names the files of a task in a spool folder, as a pattern for filepath.Glob.
-func SpoolOf(dir string, h channel.Header) string {
-	p := partsOf(dir, h)
-	return filepath.Join(dir, p.name+"*")
+// SpoolOf returns the files of a task in a spool folder.
+func SpoolOf(dir string, h channel.Header) ([]string, error) {
+	return FilesOf(dir, partsOf(dir, h).name+"*")
+}
+
+// FilesOf returns the files of a folder whose names match a pattern, by their names. Unlike filepath.Glob it takes the folder's own name as it is, whatever
+// characters that has. A folder that is not there has none.
+func FilesOf(dir, pattern string) (out []string, err error) {
+	all, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	for _, e := range all {
+		is, bad := filepath.Match(pattern, e.Name())
+		if bad != nil {
+			return nil, bad
+		}
+		if is {
+			out = append(out, filepath.Join(dir, e.Name()))
+		}
+	}
+	return out, err
 }
 
 type part struct {
@@ -110,11 +129,10 @@ func (p *parts) create() *part {
 
 // list gives the parts of an earlier run of the task, oldest first.
 func (p *parts) list() ([]*part, error) {
-	names, err := filepath.Glob(filepath.Join(p.dir, p.name+"*"))
+	names, err := FilesOf(p.dir, p.name+"*")
 	if err != nil {
 		return nil, fmt.Errorf("crawl: spool: %w", err)
 	}
-	slices.Sort(names)
 	var out []*part
 	for _, name := range names {
 		var n int
@@ -128,7 +146,7 @@ func (p *parts) list() ([]*part, error) {
 }
 
 func (p *parts) remove() {
-	names, _ := filepath.Glob(filepath.Join(p.dir, p.name+"*"))
+	names, _ := FilesOf(p.dir, p.name+"*")
 	for _, name := range names {
 		os.Remove(name)
 	}
@@ -136,7 +154,7 @@ func (p *parts) remove() {
 
 // removeOthers removes the files of other generations of the channel.
 func (p *parts) removeOthers() {
-	names, _ := filepath.Glob(filepath.Join(p.dir, p.channel+"*"))
+	names, _ := FilesOf(p.dir, p.channel+"*")
 	for _, name := range names {
 		if !strings.HasPrefix(filepath.Base(name), p.name) {
 			os.Remove(name)
@@ -265,8 +283,8 @@ func RemoveSpool(dir string, h channel.Header) {
 
 // RemoveSpills removes the files of an earlier process from a spool folder, except the pages of tasks that go on.
 func RemoveSpills(dir string, goOn ...channel.Header) error {
-	old, err := filepath.Glob(filepath.Join(dir, "todo-*"))
-	pages, perr := filepath.Glob(filepath.Join(dir, "pages-*"))
+	old, err := FilesOf(dir, "todo-*")
+	pages, perr := FilesOf(dir, "pages-*")
 	err = errors.Join(err, perr)
 	for _, name := range append(old, pages...) {
 		kept := slices.ContainsFunc(goOn, func(h channel.Header) bool { return strings.HasPrefix(filepath.Base(name), partsOf(dir, h).name) })

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,5 +166,34 @@ func TestHTTP2GoesOnWithoutRequests(t *testing.T) {
 	r := run(t, cfg)
 	if len(s.pages()) != 2 || len(conns) != 1 || len(r.Errors) > 0 {
 		t.Errorf("%d pages over %d connections, %v", len(s.pages()), len(conns), r.Errors)
+	}
+}
+
+// TestLinksToHTTPOfTheSameHost: a site that has moved to https may have links and redirects as before. They are followed where the site is now, and
+// reported as they are. Those to other ports are not followed, and none of them leads in a circle.
+func TestLinksToHTTPOfTheSameHost(t *testing.T) {
+	asked := map[string]int{} // the crawl has one connection
+	cfg, s := secure(t, false, "example.com", true, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked[r.URL.Path]++
+		switch r.URL.Path {
+		case "/":
+			hypertext(`<a href="http://example.com/a">x</a> <a href="http://example.com:80/b">x</a> <a href="http://example.com:8080/c">x</a> <a href="http://other.test/d">x</a>
+				<link rel="alternate" type="application/rss+xml" href="http://example.com/feed">`)(w, r)
+		case "/a":
+			http.Redirect(w, r, "http://example.com/e", http.StatusFound)
+		case "/b":
+			http.Redirect(w, r, "http://example.com/b", http.StatusFound)
+		default:
+			hypertext("page")(w, r)
+		}
+	}))
+	r := run(t, cfg)
+	pages := []string{"https://example.com/", "https://example.com/a", "https://example.com/b", "https://example.com/e", "https://example.com/feed"}
+	if !slices.Equal(s.urls(), pages) || asked["/b"] != 1 {
+		t.Errorf("fetched %q, want %q; asked for %v", s.urls(), pages, asked)
+	}
+	inter := []string{"http://example.com/a", "http://example.com/b", "http://example.com/e", "http://example.com/feed", "http://example.com:8080/c", "http://other.test/d"}
+	if got := slices.Sorted(slices.Values(r.Inter)); !slices.Equal(got, inter) {
+		t.Errorf("reported %q, want %q", got, inter)
 	}
 }

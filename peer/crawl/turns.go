@@ -10,9 +10,9 @@ import (
 	"shoal/channel"
 )
 
-// Turns lets the crawls of several networks on one computer take turns at each host, so that the host sees one polite visitor. A crawl of one
-// network waits while another network's request is under way, and for the wait after it. Crawls of the same network do not wait for each other
-// here: its manager sees to that. Turns is safe for concurrent use.
+// Turns lets crawls on one computer take turns at each host, so that the host sees one polite visitor. A crawl waits while the request of another owner is under way,
+// and for the wait after it. An owner is an origin of a network: to its manager, http and https of a host are two, as are its ports. Crawls of one origin in one network do
+// not wait for each other here, since the manager sees to that. Turns is safe for concurrent use.
 type Turns struct {
 	mu    sync.Mutex
 	hosts map[string]*turn
@@ -172,7 +172,7 @@ func (f *fetcher) turn(ctx context.Context, r *response) bool {
 		if f.pace.off {
 			gap = 0
 		}
-		waited, err := f.cfg.Turns.take(ctx, f.cfg.Stop, f.cfg.Network, host, gap)
+		waited, err := f.cfg.Turns.take(ctx, f.cfg.Stop, f.cfg.Network+" "+f.cfg.Body.Scope.Host, host, gap)
 		if err != nil {
 			r.err, r.stopped = err, true
 			return false
@@ -184,11 +184,11 @@ func (f *fetcher) turn(ctx context.Context, r *response) bool {
 		if late := f.askBriefly(ctx, r); !late {
 			return r.err == nil && f.reconnect(ctx, r)
 		}
-		f.giveTurn() // other networks need not wait for what keeps this one
+		f.giveTurn() // others need not wait for what keeps this one
 	}
 }
 
-// askBriefly asks Before once more, since another network's request may have taken a while. It reports whether Before has not answered in time.
+// askBriefly asks Before once more, since another crawl's request may have taken a while. It reports whether Before has not answered in time.
 func (f *fetcher) askBriefly(ctx context.Context, r *response) (late bool) {
 	if f.cfg.Before == nil {
 		return false

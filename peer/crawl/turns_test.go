@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -112,6 +114,35 @@ func TestTurnsLeave(t *testing.T) {
 		}
 		if n := len(turns.hosts); n > manyTurns {
 			t.Fatalf("%d hosts", n)
+		}
+	})
+}
+
+// TestTurnsOfOneName has one network's crawls of two origins of a name run at a time, as of http and https: the host sees one visitor, who waits between any two requests.
+func TestTurnsOfOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &watch{h: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			time.Sleep(300 * time.Millisecond)
+			tree(5, 2).ServeHTTP(rw, r)
+		})}
+		l, turns := newPipes(), NewTurns()
+		srv := &http.Server{Handler: w}
+		go srv.Serve(l)
+		var wg sync.WaitGroup
+		for _, origin := range []string{"http://site.test", "http://site.test:8080"} {
+			cfg, _ := taskOf(t, origin, l.dial)
+			cfg.Unpaced, cfg.Turns, cfg.Network = false, turns, "one"
+			wg.Go(func() {
+				if r, err := Run(t.Context(), cfg); err != nil || r.Pages != 5 {
+					t.Errorf("%s: %d pages, %v", origin, r.Pages, err)
+				}
+			})
+		}
+		wg.Wait()
+		srv.Close()
+		synctest.Wait()
+		if w.parallel != 1 || slices.Min(w.gaps) < time.Second {
+			t.Errorf("%d requests at a time at one host, and %v between two", w.parallel, slices.Min(w.gaps))
 		}
 	})
 }

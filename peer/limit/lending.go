@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"math/bits"
 	"slices"
 	"time"
 )
@@ -84,9 +85,19 @@ func (l *Lending) begin(b Budget, step int, who []string, weights []int, used []
 	spare, pool := l.spare(step, used)
 	for i := range who {
 		if over > 0 && pool > 0 {
-			l.allowed[i] -= min(spare[i], over*spare[i]/pool)
+			l.allowed[i] -= min(spare[i], portion(over, spare[i], pool))
 		}
 	}
+}
+
+// portion is all*part/of, rounded up. The product may have more than 64 bits; part is at most of.
+func portion(all, part, of int64) int64 {
+	hi, lo := bits.Mul64(uint64(all), uint64(part))
+	q, rest := bits.Div64(hi, lo, uint64(of))
+	if rest > 0 {
+		q++
+	}
+	return int64(q)
 }
 
 func (l *Lending) share(i int) int64 {

@@ -82,3 +82,43 @@ func TestLending(t *testing.T) {
 		}
 	})
 }
+
+// TestLendingAfterARestart: what one network has used beyond its share is taken from what others can lend, once, however large the budget is, and leaves each its share
+// for the time that remains.
+func TestLendingAfterARestart(t *testing.T) {
+	b := Budget{Whole: 12 << 40, Begins: begins, Ends: at(24), Steps: 24}
+	var l Lending
+	l.Waits(b, at(12), []string{"a", "b"}, []int{1, 1}, []int64{9 << 40, 0})
+	if want := int64(3 << 40); l.allowed[1] != want {
+		t.Errorf("of its 6 TiB the second one lent 3: it may have %d, want %d", l.allowed[1], want)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		const most = 1 << 51 // as many bytes as a setting can allow
+		b := Budget{Whole: rapid.Int64Range(0, most).Draw(t, "whole"), Begins: begins, Ends: at(24), Steps: 24}
+		weights := rapid.SliceOfN(rapid.IntRange(1, 1000), 2, 8).Draw(t, "weights")
+		used, left := make([]int64, len(weights)), b.Whole
+		for i := range used {
+			used[i] = rapid.Int64Range(0, left).Draw(t, "used")
+			left -= used[i]
+		}
+		step := rapid.IntRange(0, 23).Draw(t, "hour")
+		fresh := Lending{budget: b, weights: weights, allowed: make([]int64, len(weights))}
+		over, sum := int64(0), int64(0)
+		for i := range weights {
+			fresh.allowed[i] = max(fresh.share(i), used[i])
+			over += max(used[i]-fresh.share(i), 0)
+		}
+		spare, pool := fresh.spare(step, used)
+		var l Lending
+		l.begin(b, step, make([]string, len(weights)), weights, used)
+		for i, a := range l.allowed {
+			if less := fresh.allowed[i] - a; less < 0 || less > spare[i] {
+				t.Fatalf("%d may have %d after it had %d, of which it could lend %d", i, a, fresh.allowed[i], spare[i])
+			}
+			sum += a
+		}
+		if pool >= over && sum > b.Whole {
+			t.Fatalf("together they may have %d of %d", sum, b.Whole)
+		}
+	})
+}

@@ -80,6 +80,7 @@ type Limits struct {
 	from     map[string]string // of single settings, by their names
 	policies []named
 	session  Settings // until the process ends
+	kept     Settings // the rates as the volunteer's file has them, where session has others
 	usage    *Usage
 }
 
@@ -91,7 +92,7 @@ type named struct {
 // New returns limits from a volunteer's settings. source names them: "your settings in
 // /home/ada/.config/shoal/peer.toml".
 func New(s Settings, source string, u *Usage) *Limits {
-	return &Limits{user: s, userFrom: source, usage: u}
+	return &Limits{user: s, kept: s, userFrom: source, usage: u}
 }
 
 // SetSources names the sources of single settings, keyed by their names in a configuration file, where they differ
@@ -114,7 +115,7 @@ func (l *Limits) SetPolicy(name string, p *Policy) {
 }
 
 // SetSession sets rates for the life of the process, in place of the volunteer's own. It cannot loosen a policy. A
-// negative rate restores the volunteer's.
+// negative rate changes nothing.
 func (l *Limits) SetSession(down, up int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,11 +127,40 @@ func (l *Limits) SetSession(down, up int) {
 	}
 }
 
-// Replace puts other settings of the volunteer's in force, in place of SetSession's too.
+// Inherit takes over the session's rates of the limits that were in force before these, unless a rate itself is another one now.
+func (l *Limits) Inherit(before *Limits) {
+	before.mu.Lock()
+	user, session, kept := before.user, before.session, before.kept
+	before.mu.Unlock()
+	l.mu.Lock()
+	is := l.kept
+	l.mu.Unlock()
+	down, up := -1, -1
+	if session.DownKiBPerS != 0 && kept.DownKiBPerS == is.DownKiBPerS {
+		down = user.DownKiBPerS
+	}
+	if session.UpKiBPerS != 0 && kept.UpKiBPerS == is.UpKiBPerS {
+		up = user.UpKiBPerS
+	}
+	l.SetSession(down, up)
+}
+
+// Replace puts other settings of the volunteer's in force. A rate of SetSession's stays, unless that rate itself is another one now.
 func (l *Limits) Replace(s Settings, from map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.user, l.from, l.session = s, from, Settings{}
+	was, file := l.user, l.kept
+	l.user, l.kept, l.from = s, s, from
+	for _, r := range []struct{ session, user, was, file, now *int }{
+		{&l.session.DownKiBPerS, &l.user.DownKiBPerS, &was.DownKiBPerS, &file.DownKiBPerS, &s.DownKiBPerS},
+		{&l.session.UpKiBPerS, &l.user.UpKiBPerS, &was.UpKiBPerS, &file.UpKiBPerS, &s.UpKiBPerS},
+	} {
+		if *r.file != *r.now {
+			*r.session = 0
+		} else if *r.session != 0 {
+			*r.user = *r.was
+		}
+	}
 }
 
 // Try returns limits with other settings of the volunteer's under the same policies, to see what would hold. Budgets are not used up there.

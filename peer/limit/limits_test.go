@@ -473,3 +473,24 @@ func TestWrongSettingsNameTheirLine(t *testing.T) {
 		}
 	}
 }
+
+// TestSessionRatesOutliveOtherChanges: a rate that holds until the process ends stays when other settings change, and goes when that rate itself does.
+func TestSessionRatesOutliveOtherChanges(t *testing.T) {
+	file := Settings{DownKiBPerS: 300, UpKiBPerS: 100}
+	l := New(file, "yours", nil)
+	l.SetSession(50, 20)
+	file.DayMiB = 100
+	l.Replace(file, nil)
+	if f := l.At(noon); f.DownKiBPerS != (Cap{50, "shoal-peer limit", nil}) || f.UpKiBPerS != (Cap{20, "shoal-peer limit", nil}) {
+		t.Errorf("after a budget was set: %+v, %+v", f.DownKiBPerS, f.UpKiBPerS)
+	}
+	file.DownKiBPerS = 200
+	l.Replace(file, nil)
+	if f := l.At(noon); f.DownKiBPerS != (Cap{200, "yours", nil}) || f.UpKiBPerS != (Cap{20, "shoal-peer limit", nil}) {
+		t.Errorf("after that rate was changed: %+v, %+v", f.DownKiBPerS, f.UpKiBPerS)
+	}
+	l.Replace(file, nil)
+	if f := l.At(noon); f.DownKiBPerS != (Cap{200, "yours", nil}) || f.UpKiBPerS != (Cap{20, "shoal-peer limit", nil}) {
+		t.Errorf("in the end: %+v, %+v", f.DownKiBPerS, f.UpKiBPerS)
+	}
+}

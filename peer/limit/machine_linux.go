@@ -163,7 +163,7 @@ const maxAncestors = 32
 
 // OnMetered reports whether NetworkManager considers the network paid by volume.
 func OnMetered() (bool, error) {
-	v, err := property("org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager.Metered")
+	v, err := property("org.freedesktop.NetworkManager", "/org/freedesktop/NetworkManager", "Metered")
 	if err != nil {
 		return false, fmt.Errorf("%w: metered link: %w", ErrUnknown, err)
 	}
@@ -174,18 +174,14 @@ func OnMetered() (bool, error) {
 	return n == 1 || n == 3, nil // yes, guessed yes
 }
 
-// property reads a property of a system service.
+// property reads a property of a system service, which has an interface of its own name.
 func property(service string, path dbus.ObjectPath, name string) (any, error) {
 	bus, err := dbus.ConnectSystemBus()
 	if err != nil {
 		return nil, err
 	}
 	defer bus.Close()
-	v, err := bus.Object(service, path).GetProperty(name)
-	if err != nil {
-		return nil, err
-	}
-	return v.Value(), nil
+	return askProperty(bus, service, path, service, name)
 }
 
 // LowPriority gives all threads of this process the lowest priority for processors and disks.

@@ -146,13 +146,12 @@ func (m *Meter) Wrap(c net.Conn) net.Conn {
 	return out
 }
 
-// Cut closes the connections to addresses that are not this computer's or its own network's, and returns how many there were. It is for a
-// change of the way to the outside.
-func (m *Meter) Cut() (n int) {
+// Cut closes the connections to addresses that are picked, and returns how many there were. One that goes through a proxy is to the address behind it.
+func (m *Meter) Cut(pick func(netip.Addr) bool) (n int) {
 	m.mu.Lock()
 	var out []*metered
 	for c := range m.open {
-		if at, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil && !Near(at.Addr()) {
+		if at, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil && pick(at.Addr().Unmap()) {
 			out = append(out, c)
 		}
 	}

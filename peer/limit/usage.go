@@ -64,6 +64,15 @@ type used struct {
 	MonthDone Tally     `json:"month_done"`
 	Ever      Tally     `json:"ever_done"`
 	Since     time.Time `json:"since,omitzero"`
+	// The day and the month that were counted before these, for when a clock that was wrong is set right.
+	DayBefore   past `json:"day_before,omitzero"`
+	MonthBefore past `json:"month_before,omitzero"`
+}
+
+// past is what was done in a day or a month, with its bytes.
+type past struct {
+	Name string `json:"name"`
+	Done Tally  `json:"done"`
 }
 
 // OpenUsage reads the file, or starts counting if it does not exist or is damaged.
@@ -92,7 +101,8 @@ func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 	if u.u.Begins < 1 || u.u.Begins > 28 {
 		u.u.Begins = 1 + rand.IntN(28)
 	}
-	return u, u.Save()
+	_ = u.Save() // a disk that is full now may not be so later: it stays changed, and who keeps it tells
+	return u, nil
 }
 
 // Damaged says that the file could not be read and what follows; nil: it could, or there was none.
@@ -111,23 +121,47 @@ func (u *Usage) Begin(as *Usage) {
 	now := u.now()
 	u.u.turn(now)
 	u.u.Begins, u.changed = begins, true
-	u.u.Month = u.u.month(now)
+	u.u.Month, u.u.MonthBefore = u.u.month(now), past{}
 }
 
 // turn starts a new day or month if it is time.
 func (u *used) turn(now time.Time) {
-	day := now.Format(time.DateOnly)
-	month := u.month(now)
-	if u.Day != day {
-		u.Day, u.InDay, u.DayDone = day, 0, Tally{}
+	if day := now.Format(time.DateOnly); u.Day != day {
+		u.Day, u.InDay, u.DayDone, u.DayBefore = turned(past{u.Day, u.DayDone}, u.InDay, u.DayBefore, day, after(time.DateOnly, u.Day, 0, 1))
 	}
-	if u.Month != month {
-		u.Month, u.InMon, u.MonthDone = month, 0, Tally{}
+	if month := u.month(now); u.Month != month {
+		u.Month, u.InMon, u.MonthDone, u.MonthBefore = turned(past{u.Month, u.MonthDone}, u.InMon, u.MonthBefore, month, after(monthOnly, u.Month, 1, 0))
 	}
 }
 
+// turned begins a time of another name, behind was with its bytes. One that was left a moment ago goes on with what it had: the clock was wrong then, or is now. What was
+// counted under the other name belongs to it too, unless the time may have come to it by itself, from next to next.
+func turned(was past, bytes int64, before past, name, next string) (string, int64, Tally, past) {
+	was.Done.Bytes = bytes
+	if before.Name != name {
+		return name, 0, Tally{}, was
+	}
+	done := before.Done
+	if name != next {
+		done.add(was.Done)
+	}
+	bytes, done.Bytes = done.Bytes, 0
+	return name, bytes, done, past{}
+}
+
+const monthOnly = "2006-01"
+
+// after is the name of the day or month that comes after one; empty if that has no name.
+func after(layout, name string, months, days int) string {
+	t, err := time.Parse(layout, name)
+	if err != nil {
+		return ""
+	}
+	return t.AddDate(0, months, days).Format(layout)
+}
+
 // month is the name of the month of now.
-func (u *used) month(now time.Time) string { return now.AddDate(0, 0, 1-u.Begins).Format("2006-01") }
+func (u *used) month(now time.Time) string { return now.AddDate(0, 0, 1-u.Begins).Format(monthOnly) }
 
 func (u *Usage) add(n int) {
 	if u == nil {

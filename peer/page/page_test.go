@@ -124,6 +124,11 @@ func TestPicture(t *testing.T) {
 			}
 		}
 	}
+	for lang, says := range map[string]string{"en": ">1 page fetched<", "de": ">1 Seite geholt<"} {
+		if svg := string(Picture(lang, 1, time.Now())); !strings.Contains(svg, says) {
+			t.Errorf("%s: %s", lang, svg)
+		}
+	}
 	if grouped(999, "en") != "999" || grouped(1000, "en") != "1,000" || grouped(-1, "en") != "0" {
 		t.Error("grouped")
 	}

@@ -11,6 +11,10 @@ import (
 
 // Picture draws what a computer has done, to be shared. It tells numbers and a month, and nothing of whom they are of.
 func Picture(lang string, pages int64, since time.Time) []byte {
+	key := "picture.pages"
+	if pages == 1 {
+		key = "picture.pages.one"
+	}
 	month := words.T("picture.since", words.T("month."+strconv.Itoa(int(since.Month()))), since.Year())
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 315" font-family="system-ui, sans-serif" lang="%s">
 <rect width="600" height="315" fill="#0d3b4f"/>
@@ -20,7 +24,7 @@ func Picture(lang string, pages int64, since time.Time) []byte {
 <text x="40" y="225" font-size="22" fill="#cfe8f2">%s</text>
 <text x="40" y="285" font-size="18" fill="#cfe8f2">%s</text>
 </svg>
-`, lang, html.EscapeString(words.T("picture.pages", grouped(pages, lang)).In(lang)), html.EscapeString(month.In(lang)), html.EscapeString(words.T("picture.lent").In(lang)))
+`, lang, html.EscapeString(words.T(key, grouped(pages, lang)).In(lang)), html.EscapeString(month.In(lang)), html.EscapeString(words.T("picture.lent").In(lang)))
 }
 
 // grouped writes a number with a mark between each three digits.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -32,13 +33,22 @@ const (
 	maxRest   = 1 << 30 // of a log, read into memory where it is damaged
 )
 
+// find returns the files of a folder whose names match a pattern, sorted. The folder's own name is taken as it is, whatever characters that has.
+func find(dir, pattern string) ([]string, error) {
+	names, err := fs.Glob(os.DirFS(dir), pattern)
+	for i, name := range names {
+		names[i] = filepath.Join(dir, name)
+	}
+	return names, err
+}
+
 // checkLogs checks the logs of a folder before it is opened.
 func checkLogs(dir string) error {
-	names, err := filepath.Glob(filepath.Join(dir, "*.mem"))
+	names, err := find(dir, "*.mem")
 	if err != nil {
 		return err
 	}
-	values, err := filepath.Glob(filepath.Join(dir, "*.vlog")) // sorted
+	values, err := find(dir, "*.vlog") // sorted
 	if err != nil {
 		return err
 	}
@@ -58,7 +68,7 @@ func checkLogs(dir string) error {
 // no folder with such a file. A log between others without a byte is damage, which Badger is left to find.
 func removeEmpty(dir string) error {
 	for _, kind := range []string{".mem", ".vlog"} {
-		names, err := filepath.Glob(filepath.Join(dir, "*"+kind))
+		names, err := find(dir, "*"+kind)
 		if err != nil {
 			return err
 		}

@@ -159,3 +159,23 @@ func TestOldLogWithoutAByte(t *testing.T) {
 		t.Errorf("what is left of it was removed: %v, %v", err, there)
 	}
 }
+
+// TestLogsInAFolderOfAnyName: logs are found in a folder whose name has characters that mean something in patterns.
+func TestLogsInAFolderOfAnyName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a[bc]")
+	if err := os.Rename(killed(t, 3), dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "00009.mem"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Check(options(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "00009.mem")); err == nil {
+		t.Error("a log without a byte, with which Badger does not open the folder, is there yet")
+	}
+	if full, err := find(dir, "*.mem"); err != nil || len(full) == 0 {
+		t.Errorf("its logs are %v, %v", full, err)
+	}
+}

@@ -85,7 +85,7 @@ func (p *pace) table(buf []byte, name string) ([]byte, error) {
 
 // values checks the value log without its last file, which is being written.
 func (p *pace) values(dir string) error {
-	names, err := filepath.Glob(filepath.Join(dir, "*.vlog")) // sorted
+	names, err := find(dir, "*.vlog") // sorted
 	if err != nil || len(names) == 0 {
 		return err
 	}

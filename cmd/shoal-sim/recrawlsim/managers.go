@@ -114,8 +114,8 @@ func (p *part) Next(now recrawl.Tick, load recrawl.Load, admit func(recrawl.Slot
 }
 
 // Spare implements dispatch.Sparer.
-func (p *part) Spare(now recrawl.Tick, n int, admit func(recrawl.Slot) (recrawl.Tick, bool)) int {
-	return p.s.Spare(now, n, p.count(now, admit))
+func (p *part) Spare(now recrawl.Tick, n int, may func(recrawl.Slot) bool, admit func(recrawl.Slot) (recrawl.Tick, bool)) int {
+	return p.s.Spare(now, n, may, p.count(now, admit))
 }
 
 // Lacking implements dispatch.Sparer.

@@ -323,6 +323,9 @@ func (c *chaosRun) signal(p *process, s os.Signal) {
 // block asks for what blocks a host at once, and reports whether it was done.
 func (c *chaosRun) block(k chaos.Kind, host string, at time.Time, path string) bool {
 	c.blocked[host] = true
+	if err := c.judge.Blocking(host, at); err != nil {
+		c.t.Fatal(err)
+	}
 	if !c.ask(k, http.MethodPost, path, map[string]any{"host": host, "why": "chaos", "unknown": true}) {
 		return false
 	}
@@ -336,14 +339,25 @@ func (c *chaosRun) block(k chaos.Kind, host string, at time.Time, path string) b
 func (c *chaosRun) unblock(host string) {
 	// A block that was not acknowledged, as the manager was down, is none, or is lifted in the end.
 	if err := c.judge.Unblocked(host, time.Now()); err == nil {
-		c.ask(chaos.Block, http.MethodPost, "/hosts/unblock", map[string]any{"host": host})
+		c.lift(chaos.Block, host)
 	}
+}
+
+// lift asks to lift a block of which the judge was told that it is over, and reports whether it was done.
+func (c *chaosRun) lift(k chaos.Kind, host string) bool {
+	if !c.ask(k, http.MethodPost, "/hosts/unblock", map[string]any{"host": host}) {
+		return false
+	}
+	if err := c.judge.Lifted(host); err != nil {
+		c.t.Fatal(err)
+	}
+	return true
 }
 
 // back imports a host again that was removed or taken down.
 func (c *chaosRun) back(k chaos.Kind, host string) {
 	_ = c.judge.Unblocked(host, time.Now()) // it may not have come to a block
-	unblocked := !c.blocked[host] || c.ask(k, http.MethodPost, "/hosts/unblock", map[string]any{"host": host})
+	unblocked := !c.blocked[host] || c.lift(k, host)
 	if unblocked && c.send(k, http.MethodPost, "/channels/import?name=list.txt", []byte("http://"+host+"/\n")) {
 		delete(c.gone, host)
 		c.imports++
@@ -466,7 +480,7 @@ func (c *chaosRun) backedUp() {
 func (c *chaosRun) texts() {
 	for _, p := range c.all {
 		for _, line := range strings.Split(p.said(), "\n") {
-			if strings.Contains(line, "%!") || strings.Contains(line, "<nil>") || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "fatal error:") {
+			if crude(line, c.met[p]) {
 				c.judge.Told(p.name, line)
 			}
 		}

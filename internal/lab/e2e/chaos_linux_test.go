@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,14 +90,21 @@ func tryChaos(t *testing.T, script chaos.Script) {
 		t.Logf("CHAOS_SHRINK=30 tries 30 shorter scripts")
 		return
 	}
+	shorten(script, tries, func(s chaos.Script) bool { return !runChaos(t, nil, s) }, t.Logf)
+}
+
+// shorten leaves faults out of a script for as long as it fails, and tells of each shorter one that does at once: whoever has no time for all tries has the shortest so far.
+func shorten(script chaos.Script, tries int, fails func(chaos.Script) bool, tell func(format string, args ...any)) {
 	n := 0
 	short := chaos.Shrink(script, tries, func(s chaos.Script) bool {
 		n++
-		fails := !runChaos(t, nil, s)
-		t.Logf("try %d: %d faults, fails: %v", n, len(s.Faults), fails)
-		return fails
+		is := fails(s)
+		if tell("try %d: %d faults, fails: %v", n, len(s.Faults), is); is {
+			tell("so far the shortest script that was seen to fail:\n%v", s)
+		}
+		return is
 	})
-	t.Logf("the shortest script that was seen to fail; make chaos (or chaos-brief, if that has failed) CHAOS_SCRIPT=FILE runs it:\n%v", short)
+	tell("the shortest script that was seen to fail; make chaos (or chaos-brief, if that has failed) CHAOS_SCRIPT=FILE runs it:\n%v", short)
 }
 
 // canChaos fails a test where namespaces of its own are out of reach.
@@ -132,9 +139,11 @@ func TestChaosBrief(t *testing.T) {
 	}
 }
 
-// runChaos runs a script in a process with namespaces of its own; whatever it starts ends with it. It reports whether all was well.
+// runChaos runs a script in a process with namespaces of its own; whatever it starts ends with it, and it ends with this process. It reports whether all was well.
 func runChaos(t *testing.T, out *os.File, s chaos.Script) bool {
 	t.Helper()
+	runtime.LockOSThread() // with the thread that began a process its kernel takes the parent for dead
+	defer runtime.UnlockOSThread()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChaosInside$", "-test.v", "-test.timeout=150m")
 	file := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(file, []byte(s.String()), 0o600); err != nil {
@@ -142,7 +151,7 @@ func runChaos(t *testing.T, out *os.File, s chaos.Script) bool {
 	}
 	cmd.Env = append(os.Environ(), chaosInsideEnv+"=1", programsEnv+"="+chaosPrograms(t), chaosScriptEnv+"="+file)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
 	began := time.Now()
 	ok := cmd.Run() == nil
 	if out != nil { // it is no try at a shorter script
@@ -185,6 +194,7 @@ type chaosRun struct {
 	judge    *judge.Judge
 	blocked  map[string]bool // hosts whose block was ever asked for
 	shut     string          // host that is blocked from the first fault to the last
+	seen     bool            // the judge has seen which hosts are blocked after the last fault
 	gone     map[string]bool // hosts that were removed or taken down, and are not imported again yet
 	rogues   map[time.Duration]func()
 	scene    rogue.Scene
@@ -380,8 +390,14 @@ func (c *chaosRun) look() {
 	_ = c.judge.Look(ctx) // the last look must succeed
 }
 
-// tidy asks for what is left to do after the script, and tells what that is; empty: nothing.
+// tidy asks for what is left to do after the script, and tells what that is; empty: nothing. Before it lifts blocks the judge looks at them.
 func (c *chaosRun) tidy() string {
+	if !c.seen {
+		if err := c.judge.Blocks(c.t.Context()); err != nil {
+			return fmt.Sprintf("the blocked hosts are not known: %v", err)
+		}
+		c.seen = true
+	}
 	for host := range maps.Clone(c.gone) {
 		c.back(chaos.Remove, host)
 	}
@@ -400,7 +416,7 @@ func (c *chaosRun) tidy() string {
 		host := strings.TrimPrefix(h.Name, "http://")
 		if c.blocked[host] {
 			_ = c.judge.Unblocked(host, time.Now()) // it may have been asked for before
-			if !c.ask(chaos.Block, http.MethodPost, "/hosts/unblock", map[string]any{"host": host}) {
+			if !c.lift(chaos.Block, host) {
 				left = host + " is blocked"
 			}
 		}

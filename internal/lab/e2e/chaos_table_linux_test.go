@@ -283,6 +283,32 @@ func TestOnlyFaultsThatTookEffectCount(t *testing.T) {
 	}
 }
 
+// TestShorterScriptsAreToldAtOnce shortens a script of which two faults out of eight make it fail, and has no time for more than some tries: the shortest one that failed
+// was told before the last try began.
+func TestShorterScriptsAreToldAtOnce(t *testing.T) {
+	script, err := chaos.Draw(7, chaosCast(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script.Faults = script.Faults[:8]
+	needs := func(s chaos.Script, f chaos.Fault) bool { return slices.Contains(s.Faults, f) }
+	var told strings.Builder
+	tries, shortest := 0, script
+	shorten(script, 30, func(s chaos.Script) bool {
+		if tries++; tries > 1 && shortest.Seed != 0 && len(shortest.Faults) < 8 && !strings.Contains(told.String(), shortest.String()) {
+			t.Fatalf("a script of %d faults has failed, and was not told before try %d", len(shortest.Faults), tries)
+		}
+		fails := needs(s, script.Faults[2]) && needs(s, script.Faults[5])
+		if fails {
+			shortest = s
+		}
+		return fails
+	}, func(format string, args ...any) { fmt.Fprintf(&told, format+"\n", args...) })
+	if len(shortest.Faults) != 2 || !strings.HasSuffix(told.String(), shortest.String()+"\n") {
+		t.Errorf("of %d tries the last word is\n%s\nwant\n%v", tries, told.String(), shortest)
+	}
+}
+
 // TestBlocksAreLongEnoughToJudge: what the judge allows running tasks of a blocked host must be over while the host that keepBlocked blocks still is.
 func TestBlocksAreLongEnoughToJudge(t *testing.T) {
 	for name, env := range map[string]string{"brief": chaosBriefEnv, "five minutes": "", "an hour": chaosMinutesEnv} {

@@ -94,6 +94,7 @@ func (c *clusterChaos) block(o outage) {
 		path = "/hosts/purge"
 	}
 	c.blocked[host] = true
+	c.must(c.judge.Blocking(host, at))
 	if !c.ask(o.kind, http.MethodPost, path, map[string]any{"host": host, "why": "chaos", "unknown": true}) {
 		return
 	}
@@ -105,7 +106,11 @@ func (c *clusterChaos) block(o outage) {
 
 func (c *clusterChaos) unblock(host string) bool {
 	_ = c.judge.Unblocked(host, time.Now()) // a block that was not acknowledged is none, or is lifted in the end
-	return c.ask("block", http.MethodPost, "/hosts/unblock", map[string]any{"host": host})
+	if !c.ask("block", http.MethodPost, "/hosts/unblock", map[string]any{"host": host}) {
+		return false
+	}
+	c.must(c.judge.Lifted(host))
+	return true
 }
 
 // back imports a host again that was taken down.

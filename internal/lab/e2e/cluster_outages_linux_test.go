@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 
 	"shoal/internal/lab/clocklab"
 	"shoal/internal/lab/s3lab"
+	"shoal/manager/archive"
 )
 
 func (c *clusterChaos) begin(o outage) {
@@ -116,6 +118,9 @@ func (c *clusterChaos) step(o outage) {
 		return
 	}
 	c.clocks[o.target].Step(by)
+	if shown := time.Now().Add(by + o.long); shown.After(c.shown) {
+		c.shown = shown
+	}
 	c.far[o.target] = by <= -clusterFar
 	c.judge.Stepped(fmt.Sprint(o.target), by, time.Now())
 }
@@ -269,27 +274,56 @@ func breaks(kind string, seed uint64) func(*http.Request) s3lab.Fault {
 	}
 }
 
-// orphans waits until no object is left in the bucket that the index does not name, longer than the manager keeps such.
+// orphans ends all peers, and waits until the bucket has as many bytes of WARC files as the archive reads when it verifies them, longer than the manager keeps what
+// nothing refers to. An object may have no capture in the index: what was taken down stays where another page has the same content.
 func (c *clusterChaos) orphans() {
-	var left []string
-	for end := time.Now().Add(6*clusterGrace + patience); ; time.Sleep(time.Second) {
-		_, done := c.answer("compact", http.MethodPost, "/archive/compact?share=1", nil)
-		index, ok := c.answer("cdx", http.MethodGet, "/archive/cdx?all=1", nil)
-		names, err := c.store.Objects()
+	for i, p := range c.peers {
+		if p != nil {
+			p.kill()
+			c.peers[i] = nil
+		}
+	}
+	var names []string
+	var size, read int64
+	for end := time.Now().Add(6*clusterGrace + patience); time.Now().Before(end); time.Sleep(time.Second) {
+		if !c.choose() {
+			continue
+		}
+		a := c.access[c.current.Load()]
+		if status, _, err := a.ask(c.t, time.Minute, http.MethodPost, "/archive/compact?share=1", nil); err != nil || status != http.StatusOK {
+			continue
+		}
+		status, told, err := a.ask(c.t, time.Minute, http.MethodPost, "/archive/verify", nil)
+		if err != nil || status != http.StatusOK {
+			continue
+		}
+		var last struct{ Verified *archive.Verified }
+		if err := json.Unmarshal(told[bytes.LastIndexByte(bytes.TrimSpace(told), '\n')+1:], &last); err != nil || last.Verified == nil {
+			c.t.Fatalf("verify ended with %q: %v", told, err)
+		}
+		if last.Verified.Found > 0 {
+			c.t.Fatalf("verify found %v", last.Verified.Problems)
+		}
+		read, size = last.Verified.Bytes, 0
+		names, err = c.store.Objects()
 		c.must(err)
-		left = left[:0]
+		for _, name := range names {
+			if st, err := os.Stat(c.store.File(name)); err == nil && strings.HasPrefix(name, "warc/") {
+				size += st.Size()
+			}
+		}
+		if size == read {
+			c.t.Logf("the archive reads all %d bytes of the bucket's %d objects", size, len(names))
+			return
+		}
+	}
+	var left []string
+	if status, index, err := c.access[c.current.Load()].ask(c.t, time.Minute, http.MethodGet, "/archive/cdx?all=1", nil); err == nil && status == http.StatusOK {
 		for _, name := range names {
 			if base, is := strings.CutPrefix(name, "warc/"); is && !bytes.Contains(index, []byte(base)) {
 				left = append(left, name)
 			}
 		}
-		if done && ok && len(left) == 0 {
-			c.t.Logf("the index names each of the bucket's %d objects with pages", len(names))
-			return
-		}
-		if time.Now().After(end) {
-			c.t.Errorf("%d objects of the bucket are in no index and were not removed: %v", len(left), left)
-			return
-		}
 	}
+	c.t.Errorf("the bucket has %d bytes of WARC files, and the archive reads %d. In no index are %v", size, read, left)
 }

@@ -11,6 +11,7 @@ import (
 
 	"shoal/internal/lab/pond"
 	"shoal/manager/api"
+	"shoal/manager/desk"
 )
 
 // TestOneRequestAHost has three channels on each of three hosts, and passes their tasks from peer to peer while they
@@ -145,24 +146,70 @@ func TestOneRequestAHost(t *testing.T) {
 		return true
 	})
 	if st := s.Stats(); st.MaxInFlight != 1 {
-		for i := 1; i <= 9; i++ {
-			d, err := g.channel(i)
-			if err != nil {
-				t.Error(err)
-			}
-			for _, e := range d.Events {
-				log("channel %d of %s%s was %s at %s, by %s", i, d.Row.Host, d.Row.Scope, e.What, e.At.Format(time.StampMilli), e.Peer)
-			}
-		}
 		for _, v := range st.Violations {
 			log("%s: %s %s%s beside %s since %s", v.When.Format(time.StampMilli), v.Kind, v.Host, v.Path, v.Beside, v.Since.Format(time.StampMilli))
 		}
 		t.Errorf("at most %d requests in flight to one host, want 1", st.MaxInFlight)
 	}
+	leasesInTurn(t, g)
+	if t.Failed() {
+		tellEvents(t, g)
+	}
 	for _, p := range peers {
 		p.end()
 	}
 	m.end()
+}
+
+// leasesInTurn checks that no two leases of channels of one host ran at a time, whether or not their holders' requests met.
+func leasesInTurn(t *testing.T, g page) {
+	t.Helper()
+	type lease struct {
+		host, channel, peer string
+		from, to            time.Time
+	}
+	var all []lease
+	for i := 1; i <= 9; i++ {
+		d, err := g.channel(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func(e desk.Event, to time.Time) lease { return lease{d.Row.Host, d.Row.Scope, e.Peer, e.At, to} }
+		end := time.Now()
+		for _, e := range d.Events { // the latest first
+			switch e.What {
+			case "updated", "released", "lapsed", "failed":
+				end = e.At
+			case "claimed", "revived":
+				all = append(all, of(e, end))
+			}
+		}
+	}
+	for i, a := range all {
+		for _, b := range all[:i] {
+			if a.host == b.host && a.channel != b.channel && a.from.Before(b.to) && b.from.Before(a.to) {
+				t.Errorf("two leases of %s ran at a time: of %q by %s from %s to %s, and of %q by %s from %s to %s", a.host, a.channel, a.peer, a.from.Format(time.StampMilli), a.to.Format(time.StampMilli),
+					b.channel, b.peer, b.from.Format(time.StampMilli), b.to.Format(time.StampMilli))
+			}
+		}
+	}
+	if len(all) < 9 {
+		t.Errorf("%d leases are known of nine channels that were crawled", len(all))
+	}
+}
+
+// tellEvents logs what became of all tasks.
+func tellEvents(t *testing.T, g page) {
+	t.Helper()
+	for i := 1; i <= 9; i++ {
+		d, err := g.channel(i)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, e := range d.Events {
+			t.Logf("channel %d of %s%s was %s at %s, by %s, generation %d%s", i, d.Row.Host, d.Row.Scope, e.What, e.At.Format(time.StampMilli), e.Peer, e.Gen, e.Note)
+		}
+	}
 }
 
 // channel returns the details of one channel.

@@ -84,6 +84,17 @@ func TestVolunteersPage(t *testing.T) {
 		t.Errorf("what was saved is not in force:\n%s", out)
 	}
 
+	// Hours that the grid cannot show are rows below it, and an edit of one is a change like others.
+	b.view("now", "Working for")
+	b.view("limits", "With these settings")
+	b.eval("{ const e = document.querySelector('.window input[placeholder=\"18:00\"]'); e.value = '23:59'; e.dispatchEvent(new Event('input', {bubbles: true})); } true")
+	b.until("may save an edited row", "!document.querySelector('.bar .main').disabled")
+	b.press("Save")
+	b.shows("Saved, and in force.")
+	if text := h.file(); !strings.Contains(text, "to = \"23:59\"") || !strings.Contains(text, paused) {
+		t.Errorf("an edited row is not in the settings file:\n%s", text)
+	}
+
 	// What was fetched, and a site that is never fetched again.
 	b.view("history", "By site")
 	b.until("lists pages", "document.querySelectorAll('main table')[1]?.rows.length > 2")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +61,15 @@ func crawledSince(t *testing.T, j *judge.Judge, alive func(), rest time.Duration
 	}
 }
 
+// crude says whether a line that a program has said shows how programs are made, and not what happened. One whose disk was full may have ended with a fault of mapped
+// memory, or for want of memory, which no code can put into words.
+func crude(line string, full bool) bool {
+	if strings.HasPrefix(line, "fatal error:") {
+		return !full || !slices.Contains([]string{"fatal error: fault", "fatal error: out of memory", "fatal error: runtime: out of memory", "fatal error: runtime: cannot allocate memory"}, line)
+	}
+	return strings.Contains(line, "%!") || strings.Contains(line, "<nil>") || strings.HasPrefix(line, "panic:")
+}
+
 // asked reads the one question of a message to a name server.
 func asked(message []byte) (head dnsmessage.Header, q dnsmessage.Question, err error) {
 	var p dnsmessage.Parser
@@ -79,4 +90,24 @@ func answers(head dnsmessage.Header, q dnsmessage.Question, code dnsmessage.RCod
 		return nil, err
 	}
 	return &b, b.StartAnswers()
+}
+
+// TestCrude shows what a program may say in the end, and what it may not.
+func TestCrude(t *testing.T) {
+	for line, want := range map[string][2]bool{ // on a disk that has room, and on one that was full
+		"fatal error: concurrent map writes":              {true, true},
+		"fatal error: all goroutines are asleep":          {true, true},
+		"fatal error: fault":                              {true, false},
+		"fatal error: runtime: cannot allocate memory":    {true, false},
+		"panic: close of closed channel":                  {true, true},
+		"not stored: %!v(PANIC=...)":                      {true, true},
+		"not stored: <nil>":                               {true, true},
+		"shoal: no space left on device: make room":       {false, false},
+		"the server said: a fatal error: read the log":    {false, false},
+		"level=ERROR msg=\"write the pages\" err=\"EOF\"": {false, false},
+	} {
+		if got := [2]bool{crude(line, false), crude(line, true)}; got != want {
+			t.Errorf("%q: %v, want %v", line, got, want)
+		}
+	}
 }

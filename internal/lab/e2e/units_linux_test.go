@@ -91,10 +91,48 @@ func TestManagerUnits(t *testing.T) {
 		return strings.Count(log, "Page    http") == 2
 	})
 	d.until("has the archive beside the manager again", both)
+
+	// What root does in the service's folder. A backup goes where both see it, or root is told; and the manager can read what root has written.
+	backup := func(dir string) (string, error) {
+		return d.try("/usr/local/bin/shoal", "backup", dir, "--data", "/var/lib/shoal")
+	}
+	if out, err := backup("/var/lib/shoal-backups/one"); err != nil {
+		t.Errorf("backup: %v\n%s", err, out)
+	}
+	d.ok("test", "-e", "/var/lib/shoal-backups/one/keys")
+	if out, err := backup("/tmp/one"); err == nil || !strings.Contains(out, "is not there for you") {
+		t.Errorf("a backup in the service's own /tmp: %v\n%s", err, out)
+	}
+	d.ok("/usr/local/bin/shoal", "key", "backup", "--data", "/var/lib/shoal", "--out", "/root/again.key")
+	d.ok("/usr/local/bin/shoal", "key", "rotate", "--data", "/var/lib/shoal")
+	d.ok("systemctl", "restart", "shoal-manager")
+	d.until("has a manager again after its key was rotated", both)
 	for _, unit := range []string{"shoal-archive", "shoal-manager"} {
 		d.ok("systemctl", "stop", unit)
 		if how := d.ok("systemctl", "show", "--property=Result,ExecMainStatus", unit); !strings.Contains(how, "Result=success") || !strings.Contains(how, "ExecMainStatus=0") {
 			t.Errorf("%s ended: %s", unit, how)
 		}
 	}
+	write("etc/shoal/manager.env", "SHOAL_CONTACT=https://crawler.example/\n") // a backup is a folder, and needs no servers
+	restoresUnit(t, d)
+}
+
+// restoresUnit restores the backup of the stopped service as docs/operator.md says, and starts the service on it.
+func restoresUnit(t *testing.T, d *debian) {
+	t.Helper()
+	started := func() int {
+		log, _ := d.try("journalctl", "-u", "shoal-manager", "--no-pager")
+		return strings.Count(log, "Page    http")
+	}
+	before := started()
+	restore := []string{"/usr/local/bin/shoal", "restore", "/var/lib/shoal-backups/one", "--data", "/var/lib/shoal"}
+	if out, err := d.try(restore...); err == nil || !strings.Contains(out, "leave the folder itself, a link") {
+		t.Errorf("restored over data: %v\n%s", err, out)
+	}
+	d.ok("mkdir", "-m", "700", "/var/lib/shoal-before")
+	d.ok("find", "/var/lib/shoal/", "-mindepth", "1", "-maxdepth", "1", "-exec", "mv", "-t", "/var/lib/shoal-before", "{}", "+")
+	d.ok(restore...)
+	d.ok("systemctl", "start", "shoal-manager")
+	d.until("has a manager on what was restored", func() bool { return started() > before })
+	d.ok("systemctl", "stop", "shoal-manager")
 }

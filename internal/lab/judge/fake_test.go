@@ -29,6 +29,7 @@ type fake struct {
 	metrics  string
 	trusted  trusted
 	strategy string
+	blocked  []string
 	down     bool // the manager
 	dropped  int  // the first answers of the pond, from its log
 }
@@ -112,6 +113,12 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, c := range part {
 			answerJSON(w, c)
 		}
+	case path == "/hosts" && r.FormValue("blocked") == "1":
+		var all []map[string]string
+		for _, name := range f.blocked {
+			all = append(all, map[string]string{"name": name})
+		}
+		answerJSON(w, map[string]any{"hosts": all})
 	case path == "/strategy":
 		answerJSON(w, map[string]string{"name": f.strategy})
 	case path == "/trust/peers":

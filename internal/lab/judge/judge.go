@@ -14,7 +14,8 @@
 //   - stale: a channel was not crawled again in time after the last fault, or a host has none that must have one;
 //   - leaked: a process holds much more memory, goroutines, descriptors or files than before;
 //   - undead: what was taken down is in the archive;
-//   - forgotten: the manager goes by another strategy than the one that an operator chose last;
+//   - forgotten: the manager goes by another strategy than the one that an operator chose last, or a host is blocked whose block was lifted;
+//   - barred: a host that behaves is blocked, and nobody asked for that;
 //   - believed: what a member that lies delivered and the pond did not serve is verified, or is there after it was taken back;
 //   - mute: a text about an error tells nothing;
 //   - twice: the feed told one change of a page twice;
@@ -48,6 +49,7 @@ const (
 	Leaked     Kind = "leaked"
 	Undead     Kind = "undead"
 	Forgotten  Kind = "forgotten"
+	Barred     Kind = "barred"
 	Believed   Kind = "believed"
 	Mute       Kind = "mute"
 	Twice      Kind = "twice"
@@ -104,6 +106,7 @@ type Judge struct {
 	answers  map[pageKey][]answer
 	last     map[int]time.Time // when a host last served a page
 	blocks   map[int][]span
+	orders   map[int][]order   // to block hosts, and to lift blocks
 	purged   map[int]time.Time // when hosts were last taken down
 	choices  []choice          // of strategies, in their order
 	steps    []step            // of clocks
@@ -157,7 +160,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 	if cfg.Client == nil {
 		cfg.Client = &http.Client{Timeout: time.Minute}
 	}
-	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, purged: map[int]time.Time{}, parted: map[int]bool{}, renamed: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
+	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, orders: map[int][]order{}, purged: map[int]time.Time{}, parted: map[int]bool{}, renamed: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
 		crawled: map[int64]string{}, removed: map[int]bool{},
 		updates: map[int64]int{}, once: map[string]bool{}, newest: map[string]time.Time{}, counts: map[Kind]int{}}
 	if cfg.Strategy != "" {
@@ -192,7 +195,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 // Breaches returns what was found, the first of each kind; the last entry of a kind says how many more there are.
 func (j *Judge) Breaches() []Breach {
 	all := slices.Clone(j.breaches)
-	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked, Undead, Forgotten, Believed, Mute, Twice, Disordered} {
+	for _, k := range []Kind{Lost, Unserved, Miscounted, Impolite, Forbidden, Stale, Leaked, Undead, Forgotten, Barred, Believed, Mute, Twice, Disordered} {
 		if more := j.counts[k] - maxBreaches; more > 0 {
 			all = append(all, Breach{k, fmt.Sprintf("and %d more", more)})
 		}

@@ -319,7 +319,7 @@ func (j *Judge) delay(host int) time.Duration {
 }
 
 // Behind lists the channels that were not crawled successfully since a moment, and the hosts that have none and must have one. Channels that an operator keeps
-// from being crawled do not count, nor those of hosts that misbehave.
+// from being crawled do not count, nor those of hosts that misbehave. That a manager has blocked a host by itself is no reason for one that behaves.
 func (j *Judge) Behind(ctx context.Context, since time.Time) (behind []string, err error) {
 	rows, err := j.rows(ctx)
 	if err != nil {
@@ -333,8 +333,16 @@ func (j *Judge) Behind(ctx context.Context, since time.Time) (behind []string, e
 	for _, r := range rows {
 		n, ok := j.number[bare(r.Host)]
 		there[bare(r.Host)] = true
-		if r.State != "paused" && r.State != "blocked" && !(ok && j.bad[n] != "") && (!r.Updated.After(since) || r.Updated.After(now.Add(j.cfg.Slack))) {
-			behind = append(behind, fmt.Sprintf("channel %d (%s) is %s, out %v, updated %s, next %s, last %s %s", r.ID, r.Host, r.State, r.Out, r.Updated.Format(time.RFC3339), r.Next.Format(time.RFC3339), r.Last, r.Error))
+		barred := ""
+		if r.State == "blocked" {
+			why, may := j.mayBeBlocked(r.Host)
+			if may {
+				continue
+			}
+			barred = ", " + why
+		}
+		if r.State != "paused" && !(ok && j.bad[n] != "") && (!r.Updated.After(since) || r.Updated.After(now.Add(j.cfg.Slack))) {
+			behind = append(behind, fmt.Sprintf("channel %d (%s) is %s%s, out %v, updated %s, next %s, last %s %s", r.ID, r.Host, r.State, barred, r.Out, r.Updated.Format(time.RFC3339), r.Next.Format(time.RFC3339), r.Last, r.Error))
 		}
 	}
 	for _, name := range j.cfg.Crawled {

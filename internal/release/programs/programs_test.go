@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"reflect"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -483,49 +481,6 @@ func TestStarts(t *testing.T) {
 	s.Allow("v1.1.0")
 	if _, refused := s.Refuses("v1.1.0"); refused {
 		t.Error("the volunteer cannot take it back")
-	}
-}
-
-// TestDamagedState runs the installed program where the record is damaged or names a file elsewhere.
-func TestDamagedState(t *testing.T) {
-	f := At(t.TempDir())
-	if err := f.Change(to(State{})); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{"", "{", "[]", `{"current":{"version":"v1.1.0","file":"../../bin/sh"}}`, `{"trial":{"version":"x"}}`, strings.Repeat(" ", maxState+1) + "{}"} {
-		if err := os.WriteFile(f.path(stateFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if s, err := f.Load(); err != nil || s.Start("v1.0.0", "", time.Now()) != nil || s.Last == "" {
-			t.Errorf("%.40q: %+v %v", text, s, err)
-		}
-	}
-	s := State{Current: &Program{Version: "v1.1.0", File: fileOf("v1.1.0")}}
-	for _, name := range []string{fileOf("v1.1.0"), fileOf("v1.0.0"), "v1.0.0-aa.part", "state.new", "mine"} {
-		if err := os.WriteFile(filepath.Join(f.Dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f.Tidy(&s, nil)
-	list, err := os.ReadDir(f.Dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var left []string
-	for _, e := range list {
-		left = append(left, e.Name())
-	}
-	if want := []string{lockFile, "mine", fileOf("v1.1.0"), stateFile}; !slices.Equal(left, want) {
-		t.Errorf("left %v, want %v", left, want)
-	}
-	if f.Told("v1.1.0").Member {
-		t.Error("signs of nobody")
-	}
-	if err := errors.Join(f.Tell(Signs{"v1.1.0", release.Sign{Member: true}})); err != nil || !f.Told("v1.1.0").Member || f.Told("v1.2.0").Member {
-		t.Error(err)
-	}
-	if err := errors.Join(f.Silence(), f.Silence()); err != nil || f.Told("v1.1.0").Member {
-		t.Error(err)
 	}
 }
 

@@ -30,7 +30,12 @@ type Trial struct {
 	Running bool              `json:"running,omitempty"` // it was started, and has not ended in an orderly way
 	Boot    string            `json:"boot,omitempty"`    // the computer's start in which it was
 	Seen    release.Probation `json:"seen"`
+	Failed  int               `json:"failed,omitempty"` // starts in a row that came to nothing
+	Why     string            `json:"why,omitempty"`    // the last of them did
 }
+
+// Stuck reports whether the program could not be started the last time.
+func (t *Trial) Stuck() bool { return t != nil && t.Failed > 0 && !t.Running }
 
 // Refusal is a version that this computer takes no more.
 type Refusal struct {
@@ -49,6 +54,7 @@ type State struct {
 	Refused []Refusal `json:"refused,omitempty"`
 	Last    string    `json:"last,omitempty"` // what happened last, for people
 	LastAt  time.Time `json:"last_at,omitzero"`
+	Network string    `json:"network,omitempty"` // whose releases are taken, once that is not the one in the data folder itself
 }
 
 // maxRefused bounds the versions that are refused; the oldest versions go, which are older than what runs.
@@ -71,7 +77,7 @@ func (s *State) Start(own, boot string, now time.Time) *Program {
 		s.Current = nil
 	}
 	if t := s.Trial; t != nil {
-		t.Running, t.Boot = true, boot
+		t.Running, t.Boot = true, boot // and stays failed until it runs
 		return &t.Program
 	}
 	return s.Current
@@ -114,6 +120,30 @@ func (s *State) Ended() {
 	}
 }
 
+// NoStart notes that the program on trial could not be started. That is no crash: a disk from which nothing may be run, or a rule of the system, is to blame.
+func (s *State) NoStart(why string) {
+	if t := s.Trial; t != nil {
+		t.Running, t.Why = false, why
+		t.Failed++
+	}
+}
+
+// Started notes that the program on trial runs.
+func (s *State) Started() {
+	if t := s.Trial; t != nil {
+		t.Failed, t.Why = 0, ""
+	}
+}
+
+// Overtake ends the trial of a program that cannot be started, for a newer one.
+func (s *State) Overtake(version string) bool {
+	if !s.Trial.Stuck() || !release.Newer(version, s.Trial.Version) {
+		return false
+	}
+	s.Trial = nil
+	return true
+}
+
 // Crashed notes that the program on trial ended without being asked to. It returns whether that ends the trial.
 func (s *State) Crashed(now time.Time) (over bool) {
 	if s.Trial == nil {
@@ -149,6 +179,9 @@ func (s *State) Fall(why string, now time.Time) {
 func (s *State) Refuse(version string, now time.Time) {
 	if s.Next != nil && s.Next.Version == version {
 		s.Next = nil
+	}
+	if t := s.Trial; t != nil && t.Version == version && !t.Running {
+		s.Trial = nil
 	}
 	s.refuse(Refusal{version, "its volunteer refused it", false, now})
 	s.note("version "+version+" is refused", now)

@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
@@ -167,4 +168,27 @@ func unpacked(at string) ([]byte, error) {
 // Platform is the system and architecture that a program was built for, by what its builder wrote into it.
 func Platform(program []byte) (system, arch string, err error) {
 	return trusted.Platform(bytes.NewReader(program))
+}
+
+// peerProgram is what the Go tool calls the volunteers' program.
+const peerProgram = "shoal/cmd/shoal-peer"
+
+// says reports whether the volunteers' program calls itself that version, as the linker or the Go tool wrote it into it. Of what is not that program nothing
+// is known. A program that calls itself otherwise is taken by no computer for what was signed: it would be fetched and started again and again.
+func says(program []byte, version string) bool {
+	info, err := buildinfo.Read(bytes.NewReader(program))
+	if err != nil || info.Path != peerProgram || info.Main.Version == version {
+		return true
+	}
+	stamp := append([]byte(strings.TrimPrefix(version, "v")), 0) // the linker ends it so; with a v before it, or none
+	for from := 0; ; {
+		i := bytes.Index(program[from:], stamp)
+		if i < 0 {
+			return false
+		}
+		if at := from + i; at == 0 || !strings.ContainsRune("0123456789.", rune(program[at-1])) {
+			return true
+		}
+		from += i + 1
+	}
 }

@@ -1,6 +1,7 @@
 package signing
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -194,6 +195,11 @@ func (r Repo) Add(now time.Time, version, notes string, programs []File, keys ..
 		}
 		if release.Newer(p.Version, version) {
 			return 0, fmt.Errorf("%s is older than %s, which is signed already; no computer would take it", version, p.Version)
+		}
+	}
+	for _, f := range programs {
+		if !says(f.Bytes, version) {
+			return 0, fmt.Errorf("%s does not call itself %s, so that no computer would know it again: build it with that version (make dist VERSION=%s), or give the one that it has", cmp.Or(f.From, "the program for "+f.System+"-"+f.Arch), version, version)
 		}
 	}
 	for _, f := range programs {

@@ -1,7 +1,9 @@
 package signing
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,6 +31,15 @@ type Shelf struct{ Dir string }
 
 func (s Shelf) path(name string) string { return filepath.Join(s.Dir, filepath.FromSlash(name)) }
 
+// find returns the files whose names match a pattern. The folder's own name is taken as it is, whatever characters that has.
+func (s Shelf) find(pattern string) ([]string, error) {
+	names, err := fs.Glob(os.DirFS(s.Dir), pattern)
+	for i, name := range names {
+		names[i] = s.path(name)
+	}
+	return names, err
+}
+
 // Empty reports whether nothing was ever put on it.
 func (s Shelf) Empty() bool {
 	_, err := os.Stat(s.path(trusted.Anchor))
@@ -44,16 +55,20 @@ func (s Shelf) Take(r Repo, network member.NetworkID, now time.Time) error {
 		if b, err := os.ReadFile(r.path(trusted.Anchor)); err != nil || string(b) != string(old) {
 			return fmt.Errorf("%s is another repository than the one that is served: volunteers' computers trust the first one that they have seen, and would refuse it", r.Dir)
 		}
-		was, _, err := newest(s.Dir, metadata.TARGETS)
+		was, served, err := newest(s.Dir, metadata.TARGETS)
 		if err != nil {
 			return err
 		}
-		is, _, err := newest(r.Dir, metadata.TARGETS)
+		is, given, err := newest(r.Dir, metadata.TARGETS)
 		if err != nil {
 			return err
 		}
 		if is < was {
 			return fmt.Errorf("%s has list %d of releases, %d is served already: it is an old copy", r.Dir, is, was)
+		}
+		if is == was && !sameList(served, given) {
+			return fmt.Errorf("%s has another list %d of releases than the one that is served: two copies of the folder were signed apart, and computers that have seen the served one would refuse this one; "+
+				"go on with the copy that was published, and sign what it lacks there", r.Dir, is)
 		}
 	}
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
@@ -85,9 +100,30 @@ func (s Shelf) Take(r Repo, network member.NetworkID, now time.Time) error {
 	return s.tidy(t)
 }
 
+// sameList reports whether two lists say the same, whoever has signed them.
+func sameList(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, err := metadata.Targets().FromBytes(a)
+	if err != nil {
+		return false
+	}
+	y, err := metadata.Targets().FromBytes(b)
+	if err != nil {
+		return false
+	}
+	left, err := json.Marshal(x.Signed)
+	if err != nil {
+		return false
+	}
+	right, err := json.Marshal(y.Signed)
+	return err == nil && bytes.Equal(left, right)
+}
+
 // tidy removes the programs that no list names any more.
 func (s Shelf) tidy(t *metadata.Metadata[metadata.TargetsType]) error {
-	old, err := filepath.Glob(s.path("shoal-peer/*"))
+	old, err := s.find("shoal-peer/*")
 	if err != nil {
 		return err
 	}
@@ -302,7 +338,7 @@ func after(version int64, now time.Time) int64 { return max(version+1, now.Unix(
 
 // forgetSnapshots removes all but the newest and the one before, which members may be about to fetch.
 func (s Shelf) forgetSnapshots(now int64) error {
-	old, err := filepath.Glob(s.path("*.snapshot.json"))
+	old, err := s.find("*.snapshot.json")
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func newNetwork(t *testing.T, keys int) *network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &network{t: t, now: time.Now(), id: k.Network, repo: Repo{filepath.Join(t.TempDir(), "repo")}, shelf: Shelf{filepath.Join(t.TempDir(), "shelf")}}
+	n := &network{t: t, now: time.Now(), id: k.Network, repo: Repo{filepath.Join(t.TempDir(), "repo")}, shelf: Shelf{filepath.Join(t.TempDir(), "shelf [1]")}}
 	for range keys {
 		k, err := NewKey()
 		n.ok(err)
@@ -456,42 +456,11 @@ func TestRefresh(t *testing.T) {
 	if signed < 24 || signed > 30 {
 		t.Errorf("signed %d times in a week", signed)
 	}
-	if left, _ := filepath.Glob(n.shelf.path("*.snapshot.json")); len(left) > 2 {
+	if left, _ := n.shelf.find("*.snapshot.json"); len(left) > 2 {
 		t.Error(left)
 	}
 	if info, err := os.Stat(n.shelf.path(OnlineKey)); err != nil || info.Mode().Perm()&0o077 != 0 {
 		t.Error(info.Mode(), err)
-	}
-}
-
-// TestPrograms finds programs in a folder of packages, and refuses what is none.
-func TestPrograms(t *testing.T) {
-	dir := t.TempDir()
-	if _, _, err := Programs(dir); err == nil || !strings.Contains(err.Error(), "make dist") {
-		t.Error(err)
-	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"shoal-peer", "shoal-peer_1.2.3_amd64.deb", "SHA256SUMS", "shoal-peer-1.2.3-linux-amd64.cdx.json"} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	files, version, err := Programs(dir)
-	if err != nil || len(files) != 1 || version != "" || files[0].System == "" || files[0].Arch == "" {
-		t.Errorf("%v %q %v", len(files), version, err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "shoal-peer.exe"), []byte("MZ"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := Programs(dir); err == nil {
-		t.Error("no program is taken for one")
 	}
 }
 

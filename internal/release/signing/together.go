@@ -206,7 +206,7 @@ func (s Shelf) tidyOld() error {
 	if err != nil || len(known) == 0 {
 		return err
 	}
-	dirs, err := filepath.Glob(s.path("shoal-peer/*"))
+	dirs, err := s.find("shoal-peer/*")
 	if err != nil {
 		return err
 	}

@@ -27,21 +27,23 @@ func (e *events) Connected(_ network.Network, c network.Conn) {
 	if c.Stat().Direction == network.DirInbound {
 		g.cfg.Crowd.connected(c)
 	}
-	l := &link{decided: make(chan struct{})}
+	ready := g.cfg.Ready()
 	g.mu.Lock()
+	l := g.link(c)
 	l.timer = time.AfterFunc(g.cfg.Timeout, func() {
 		if g.MemberOf(c) == nil {
 			g.cfg.Rejected("no_membership")
 			Expel(c)
 		}
 	})
-	g.links[c] = l
 	// Of a hole punched from both sides both ends are outbound.
 	l.greeted = c.Stat().Direction == network.DirInbound || g.waiting[c.RemotePeer()] > 0 && !c.Stat().Limited
-	greet := !l.greeted && g.held[c.RemotePeer()] == 0
+	if ready && !l.greeted && g.held[c.RemotePeer()] == 0 {
+		l.heard = make(chan struct{})
+	}
 	g.mu.Unlock()
-	if greet && g.cfg.Ready() {
-		g.cfg.Greet(c)
+	if l.heard != nil {
+		g.cfg.Greet(c, func() { close(l.heard) })
 	}
 }
 

@@ -27,23 +27,24 @@ type Member struct {
 	Label    string // a name that its user chose
 	Role     member.Role
 	NotAfter time.Time // of its certificate
+	Prefix   string    // the network of the address that it is connected from; empty: none that is public
 }
 
 // Config is what a gate needs of its owner. All fields are required.
 type Config struct {
-	Crowd     *Crowd               // of the connections that are not members' yet
-	Timeout   time.Duration        // after which a connection that is not a member's closes
-	Now       func() time.Time     // the network's time, by which memberships end
-	Greet     func(network.Conn)   // begins to show our certificate; it does not wait for the answer
-	Answer    func(network.Stream) // negotiates and serves the gate's protocol, nothing else
-	Ready     func() bool          // whether there is a certificate to show
-	MayDial   func(peer.ID) bool   // whether the host dials a peer that is not connected; else the gate's owner does, with Dial
-	Rejected  func(why string)     // counts a refusal
-	Left      func(Member)         // a member's connection has ended
-	NotMember error                // tells a caller that the other side is no member, where Reject has not said more
-	Gone      error                // tells a caller that the connection ended before it could be used, and nothing said why
-	NotJoined error                // tells a caller that this side is none
-	NotDialed error                // tells a caller that MayDial says no
+	Crowd     *Crowd                             // of the connections that are not members' yet
+	Timeout   time.Duration                      // after which a connection that is not a member's closes
+	Now       func() time.Time                   // the network's time, by which memberships end
+	Greet     func(c network.Conn, ended func()) // begins to show our certificate, and calls ended when it has been answered, or not; it does not wait for that
+	Answer    func(network.Stream)               // negotiates and serves the gate's protocol, nothing else
+	Ready     func() bool                        // whether there is a certificate to show
+	MayDial   func(peer.ID) bool                 // whether the host dials a peer that is not connected; else the gate's owner does, with Dial
+	Rejected  func(why string)                   // counts a refusal
+	Left      func(Member)                       // a member's connection has ended
+	NotMember error                              // tells a caller that the other side is no member, where Reject has not said more
+	Gone      error                              // tells a caller that the connection ended before it could be used, and nothing said why
+	NotJoined error                              // tells a caller that this side is none
+	NotDialed error                              // tells a caller that MayDial says no
 }
 
 // Gate is the network as the host sees it. It is safe for concurrent use.
@@ -69,10 +70,11 @@ const maxParked = 8
 type link struct {
 	decided  chan struct{} // closed when it is a member's, or gone
 	timer    *time.Timer
-	member   *Member // nil: not yet
-	barred   bool    // it was a member's, and is not any more; the connection closes
-	why      error   // it did not become a member's; nil: that is not known
-	sealed   []byte  // its certificate
+	member   *Member       // nil: not yet
+	barred   bool          // it was a member's, and is not any more; the connection closes
+	why      error         // it did not become a member's; nil: that is not known
+	heard    chan struct{} // closed when our greeting has ended, and why is known if it ever will be; nil: we do not greet
+	sealed   []byte        // its certificate
 	gone     bool
 	greeting bool // an inbound /shoal/member/1 runs
 	greeted  bool // the other side greets first: it dialled, or both did and it is its turn
@@ -195,12 +197,25 @@ func (g *Gate) newStream(ctx context.Context, p peer.ID) (network.Stream, error)
 	return s, nil
 }
 
+// link is that of a connection. The caller holds mu.
+func (g *Gate) link(c network.Conn) *link {
+	l := g.links[c]
+	if l == nil {
+		l = &link{decided: make(chan struct{})}
+		g.links[c] = l
+	}
+	return l
+}
+
 // Await waits until a connection is a member's.
 func (g *Gate) Await(ctx context.Context, c network.Conn) error {
 	g.mu.Lock()
 	l := g.links[c]
 	if l == nil {
 		l = g.ended[c]
+	}
+	if l == nil && !c.IsClosed() { // the swarm has it, and has not told of it yet
+		l = g.link(c)
 	}
 	g.mu.Unlock()
 	if l == nil {
@@ -213,6 +228,13 @@ func (g *Gate) Await(ctx context.Context, c network.Conn) error {
 	}
 	if g.MemberOf(c) != nil {
 		return nil
+	}
+	if l.heard != nil { // the connection may have ended before its last word was read
+		select {
+		case <-l.heard:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -341,7 +363,11 @@ func (g *Gate) Bar(c network.Conn) {
 // Reject closes a connection that has not become a member's. Those who wait for that are told why.
 func (g *Gate) Reject(c network.Conn, why error) {
 	g.mu.Lock()
-	if l := g.links[c]; l != nil && l.member == nil {
+	l := g.links[c]
+	if l == nil {
+		l = g.ended[c]
+	}
+	if l != nil && l.member == nil {
 		l.why = why
 	}
 	g.mu.Unlock()

@@ -328,6 +328,7 @@ type Ride struct {
 	Label         string                 `protobuf:"bytes,4,opt,name=label,proto3" json:"label,omitempty"`     // passed on: of whom it is from, as its certificate says
 	Role          uint32                 `protobuf:"varint,5,opt,name=role,proto3" json:"role,omitempty"`      // likewise
 	Account       string                 `protobuf:"bytes,6,opt,name=account,proto3" json:"account,omitempty"` // likewise; empty: the peer's own, which is its id
+	Prefix        string                 `protobuf:"bytes,7,opt,name=prefix,proto3" json:"prefix,omitempty"`   // passed on: the network of the public address of whom it is from, as the server sees it; empty: it does not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -400,6 +401,13 @@ func (x *Ride) GetRole() uint32 {
 func (x *Ride) GetAccount() string {
 	if x != nil {
 		return x.Account
+	}
+	return ""
+}
+
+func (x *Ride) GetPrefix() string {
+	if x != nil {
+		return x.Prefix
 	}
 	return ""
 }
@@ -592,6 +600,7 @@ type Standing struct {
 	Refused       string                 `protobuf:"bytes,8,opt,name=refused,proto3" json:"refused,omitempty"`          // why what was asked for was not done; empty: it was, or nothing was
 	Credit        *Credit                `protobuf:"bytes,9,opt,name=credit,proto3" json:"credit,omitempty"`            // of the asker's account; absent: the manager keeps none
 	Certificate   string                 `protobuf:"bytes,10,opt,name=certificate,proto3" json:"certificate,omitempty"` // that was asked for
+	Waits         bool                   `protobuf:"varint,11,opt,name=waits,proto3" json:"waits,omitempty"`            // a newcomer without tasks, since others of its address prefix are at work
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -694,6 +703,13 @@ func (x *Standing) GetCertificate() string {
 		return x.Certificate
 	}
 	return ""
+}
+
+func (x *Standing) GetWaits() bool {
+	if x != nil {
+		return x.Waits
+	}
+	return false
 }
 
 // Credit is what other accounts have corroborated of what an account delivered.
@@ -999,14 +1015,15 @@ const file_wire_proto_rawDesc = "" +
 	"\x04join\x18\x02 \x01(\tR\x04join\x12\x18\n" +
 	"\aaccount\x18\x03 \x01(\tR\aaccount\x12 \n" +
 	"\vcertificate\x18\x04 \x01(\fR\vcertificate\x12\x1a\n" +
-	"\bdocument\x18\x05 \x01(\fR\bdocument\"\x94\x01\n" +
+	"\bdocument\x18\x05 \x01(\fR\bdocument\"\xac\x01\n" +
 	"\x04Ride\x12\x12\n" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x1a\n" +
 	"\bprotocol\x18\x02 \x01(\tR\bprotocol\x12\x18\n" +
 	"\arequest\x18\x03 \x01(\fR\arequest\x12\x14\n" +
 	"\x05label\x18\x04 \x01(\tR\x05label\x12\x12\n" +
 	"\x04role\x18\x05 \x01(\rR\x04role\x12\x18\n" +
-	"\aaccount\x18\x06 \x01(\tR\aaccount\"\x9d\x01\n" +
+	"\aaccount\x18\x06 \x01(\tR\aaccount\x12\x16\n" +
+	"\x06prefix\x18\a \x01(\tR\x06prefix\"\x9d\x01\n" +
 	"\vStandingAsk\x12\x12\n" +
 	"\x04case\x18\x01 \x01(\x06R\x04case\x12\x1c\n" +
 	"\tobjection\x18\x02 \x01(\tR\tobjection\x12-\n" +
@@ -1017,7 +1034,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x04team\x18\x02 \x01(\tR\x04team\x12\x16\n" +
 	"\x06public\x18\x03 \x01(\bR\x06public\"\x1d\n" +
 	"\aCertify\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xb3\x02\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xc9\x02\n" +
 	"\bStanding\x12\x1a\n" +
 	"\bstanding\x18\x01 \x01(\tR\bstanding\x12\x18\n" +
 	"\asuspect\x18\x02 \x01(\bR\asuspect\x12\x1a\n" +
@@ -1030,7 +1047,8 @@ const file_wire_proto_rawDesc = "" +
 	"\arefused\x18\b \x01(\tR\arefused\x12*\n" +
 	"\x06credit\x18\t \x01(\v2\x12.shoal.wire.CreditR\x06credit\x12 \n" +
 	"\vcertificate\x18\n" +
-	" \x01(\tR\vcertificate\"\xbb\x02\n" +
+	" \x01(\tR\vcertificate\x12\x14\n" +
+	"\x05waits\x18\v \x01(\bR\x05waits\"\xbb\x02\n" +
 	"\x06Credit\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x04R\x05pages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x1a\n" +

@@ -61,6 +61,9 @@ const defaultManager = "http://127.0.0.1:7780"
 
 // manager is the address of the running manager: as given, or as it says itself in its data folder.
 func (s *Source) manager() string {
+	if s.Manager != "" && !strings.Contains(s.Manager, "://") {
+		return "http://" + s.Manager
+	}
 	if s.Manager != "" {
 		return s.Manager
 	}
@@ -81,7 +84,8 @@ func (s *Source) dir() string { return filepath.Join(s.Data, "archive") }
 
 // open opens a stopped archive. It never makes one.
 func (s *Source) open(ctx context.Context) (*archive.Archive, error) {
-	if _, err := os.Stat(filepath.Join(s.dir(), "state")); err != nil {
+	pages, _ := fs.Glob(os.DirFS(filepath.Join(s.dir(), "warc")), "*.warc.gz")             // the pattern is right
+	if _, err := os.Stat(filepath.Join(s.dir(), "state")); err != nil && len(pages) == 0 { // where pages are without it, Open says what to do
 		return nil, fmt.Errorf("%w in %s: name the manager's data folder with --data (%w)", errNoData, s.Data, err)
 	}
 	cfg, err := s.config()
@@ -159,6 +163,14 @@ func (s *Source) get(ctx context.Context, path string, q url.Values) (*http.Resp
 	return s.ask(ctx, http.MethodGet, apiPath+"/archive"+path+"?"+q.Encode(), nil)
 }
 
+// brokeOff says of an answer that ended too early where to look for the reason.
+func brokeOff(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the manager broke its answer off; its log says why (%w)", err)
+	}
+	return err
+}
+
 // post has it do something.
 func (s *Source) post(ctx context.Context, path string, q url.Values) (*http.Response, error) {
 	return s.ask(ctx, http.MethodPost, apiPath+"/archive"+path+"?"+q.Encode(), nil)
@@ -181,6 +193,9 @@ func (s *Source) ask(ctx context.Context, method, path string, body io.Reader) (
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	r, err := http.DefaultClient.Do(req)
+	if err != nil && s.Manager != "" {
+		return nil, fmt.Errorf("the manager that --manager names does not answer: %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the data in %s is in use, and the manager does not answer: %w; name it with --manager", s.Data, err)
 	}

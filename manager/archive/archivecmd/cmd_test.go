@@ -96,7 +96,7 @@ func crawl(t *testing.T, a *archive.Archive, gen channel.Gen, version string) {
 		if path == "/" {
 			text += version
 		}
-		b.Pages = append(b.Pages, channel.Page{URL: site + path, Status: 200, Change: channel.New, Header: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"), Body: []byte(text)})
+		b.Pages = append(b.Pages, channel.Page{URL: site + path, Status: 200, Change: channel.New, Header: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n"), Body: []byte(text)})
 	}
 	b.Report = &channel.Report{Channel: 1, Gen: gen, Outcome: channel.Updated}
 	z, err := channel.CompressBody(b.Marshal())
@@ -202,6 +202,23 @@ func TestCommands(t *testing.T) {
 	}
 	if st, err := os.Stat(filepath.Join(fresh, "keys", "root.key")); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("key after restore: %v, %v", st, err)
+	}
+}
+
+// TestLostDatabase rebuilds an archive of which the files of pages alone are left.
+func TestLostDatabase(t *testing.T) {
+	data := stored(t)
+	if err := os.RemoveAll(filepath.Join(data, "archive", "state")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := shoal(t, data, "get", site); err == nil || !strings.Contains(err.Error(), "repair --rebuild") {
+		t.Errorf("a page of an archive without its database: %v", err)
+	}
+	if out, said, err := shoal(t, data, "archive", "repair", "--rebuild"); err != nil || !strings.HasPrefix(out, "1 files read") || !strings.Contains(said, "shoal host purge") {
+		t.Errorf("rebuild: %q, %q, %v", out, said, err)
+	}
+	if out, _, err := shoal(t, data, "get", site); err != nil || !strings.HasSuffix(out, "second") {
+		t.Errorf("get: %q, %v", out, err)
 	}
 }
 

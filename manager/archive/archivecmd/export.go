@@ -125,7 +125,7 @@ func (c *Export) export(ctx context.Context, w io.Writer, since string) (next st
 		}
 		_, err = io.Copy(w, r.Body)
 		next = r.Trailer.Get(archive.CursorHeader)
-		return errors.Join(err, r.Body.Close())
+		return errors.Join(brokeOff(err), r.Body.Close())
 	})
 	return next, err
 }

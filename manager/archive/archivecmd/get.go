@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"shoal/channel"
 	"shoal/manager/archive"
+	"shoal/manager/archive/pages"
 )
 
 // Get prints a stored page.
@@ -46,41 +46,54 @@ func (c *Get) Run(ctx context.Context, io IO) error {
 	if _, err := channel.Canonical(c.URL); err != nil {
 		return err
 	}
-	return c.do(ctx, func(a *archive.Archive) error {
-		p, err := a.Get(ctx, c.URL, at)
+	var p gotten
+	err = c.do(ctx, func(a *archive.Archive) error {
+		got, err := a.Get(ctx, c.URL, at)
 		if err != nil {
 			return c.hint(err)
 		}
-		if c.JSON {
-			return json.NewEncoder(io.Out).Encode(gotten{c.URL, p.Fetched.UTC().Format(time.RFC3339), p.Status, p.Mime, len(p.Body), p.State, p.Deliverer, p.ShowsVisitor, p.Body})
-		}
-		if _, err := io.Out.Write(p.Body); err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(io.Err, "fetched %s, status %d, %s, %d bytes%s\n", p.Fetched.Format(time.RFC3339), p.Status, orNone(p.Mime), len(p.Body), delivered(p.State, p.Deliverer, p.ShowsVisitor))
+		p = gotten{c.URL, got.Fetched.UTC().Format(time.RFC3339Nano), got.Status, got.Mime, len(got.Body), got.State, got.Deliverer, got.ShowsVisitor, got.Body}
+		return nil
+	}, func() (err error) {
+		p, err = c.remote(ctx)
 		return err
-	}, func() error { return c.remote(ctx, io) })
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(io.Out).Encode(p)
+	}
+	if _, err := io.Out.Write(p.Body); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(io.Err, "fetched %s, status %d, %s, %d bytes%s\n", p.Fetched, p.Status, orNone(p.Mime), p.Bytes, delivered(p.State, p.Deliverer, p.Shows))
+	return err
 }
 
-func (c *Get) remote(ctx context.Context, to IO) error {
+// remote asks the manager.
+func (c *Get) remote(ctx context.Context) (p gotten, err error) {
 	q := url.Values{"url": {c.URL}}
 	if c.At != "" {
 		q.Set("at", c.At)
 	}
 	r, err := c.get(ctx, "/page", q)
 	if err != nil {
-		return c.hint(err)
+		return p, c.hint(err)
 	}
-	if c.JSON {
-		return c.print(to, r)
+	body, err := io.ReadAll(r.Body)
+	if err = errors.Join(brokeOff(err), r.Body.Close()); err != nil {
+		return p, err
 	}
-	n, err := io.Copy(to.Out, r.Body)
-	if err = errors.Join(err, r.Body.Close()); err != nil {
-		return err
+	status, err := strconv.Atoi(r.Header.Get("Shoal-Status"))
+	if err != nil {
+		return p, fmt.Errorf("the manager's answer has no status: %w", err)
 	}
-	_, err = fmt.Fprintf(to.Err, "fetched %s, status %s, %s, %d bytes%s\n", r.Header.Get("Shoal-Fetched"), r.Header.Get("Shoal-Status"), r.Header.Get("Content-Type"), n,
-		delivered(r.Header.Get("Shoal-State"), r.Header.Get("Shoal-Deliverer"), r.Header.Get("Shoal-Shows-Visitor") == "true"))
-	return err
+	mime := r.Header.Get(archive.MimeHeader)
+	if r.Header[archive.MimeHeader] == nil { // a manager of an older version
+		mime = pages.MediaType([]byte("HTTP/1.1 200 \r\nContent-Type: " + r.Header.Get("Content-Type") + "\r\n\r\n"))
+	}
+	return gotten{c.URL, r.Header.Get("Shoal-Fetched"), status, mime, len(body), r.Header.Get("Shoal-State"), r.Header.Get("Shoal-Deliverer"), r.Header.Get("Shoal-Shows-Visitor") == "true", body}, nil
 }
 
 // delivered says how far a page is believed, who delivered it, and whether it shows that.
@@ -95,20 +108,6 @@ func delivered(state, by string, shows bool) (text string) {
 		text += ", shows the address of the volunteer who fetched it"
 	}
 	return text
-}
-
-// print prints the manager's answer as JSON.
-func (c *Get) print(to IO, r *http.Response) error {
-	body, err := io.ReadAll(r.Body)
-	if err = errors.Join(err, r.Body.Close()); err != nil {
-		return fmt.Errorf("the manager's answer broke off: %w", err)
-	}
-	status, err := strconv.Atoi(r.Header.Get("Shoal-Status"))
-	if err != nil {
-		return fmt.Errorf("the manager's answer has no status: %w", err)
-	}
-	return json.NewEncoder(to.Out).Encode(gotten{c.URL, r.Header.Get("Shoal-Fetched"), status, r.Header.Get("Content-Type"), len(body), r.Header.Get("Shoal-State"),
-		r.Header.Get("Shoal-Deliverer"), r.Header.Get("Shoal-Shows-Visitor") == "true", body})
 }
 
 func (c *Get) hint(err error) error {

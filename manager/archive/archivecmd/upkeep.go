@@ -221,6 +221,9 @@ func (c *Repair) rebuild(ctx context.Context, to IO) error {
 	if err != nil {
 		return err
 	}
+	if _, err := fmt.Fprintln(to.Err, "what takedowns and purges of peers left in the files, as other pages have the same content, counts as pages again: repeat them (shoal host purge, shoal peer purge)"); err != nil {
+		return err
+	}
 	if c.JSON {
 		return json.NewEncoder(to.Out).Encode(map[string]any{"files": r.Files, "captures": r.Captures, "pages": r.Pages, "damaged": r.Damaged, "old_database": r.Old})
 	}
@@ -265,7 +268,7 @@ func (c *CDX) Run(ctx context.Context, to IO) error {
 			return err
 		}
 		_, err = io.Copy(out, r.Body)
-		return errors.Join(err, r.Body.Close())
+		return errors.Join(brokeOff(err), r.Body.Close())
 	})
 }
 
@@ -352,32 +355,52 @@ type Backup struct {
 
 // Run backs up the archive through its own backup and copies everything else as it is. A running manager does it itself.
 func (c *Backup) Run(ctx context.Context, to IO) error {
-	err := c.do(ctx, func(a *archive.Archive) error {
-		return Whole(c.Data, c.To, func(part string) error {
-			if err := a.Backup(ctx, filepath.Join(part, "archive")); err != nil {
-				return err
-			}
-			but := append([]string{"archive"}, NotData...)
-			if to.Channels != nil {
-				copied := filepath.Join(part, "channels")
-				if err := to.Channels(ctx, c.Data, copied); err != nil {
-					return err
-				}
-				if _, err := os.Stat(copied); err == nil { // what the folder has of that name was left by a migration that was broken off
-					but = append(but, "channels")
-				}
-			}
-			return CopyTree(ctx, c.Data, part, but...)
-		})
-	}, func() error { return c.remote(ctx) })
+	stopped := false
+	err := c.do(ctx, func(*archive.Archive) error {
+		stopped = true
+		return nil
+	}, func() error {
+		if err := c.remote(ctx); err != nil {
+			return err
+		}
+		return c.seen()
+	})
+	if err == nil && stopped {
+		err = Whole(c.Data, c.To, func(part string) error { return c.here(ctx, part, to.Channels) })
+	}
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		return json.NewEncoder(to.Out).Encode(map[string]string{"folder": c.To})
 	}
-	_, err = fmt.Fprintf(to.Out, "backup in %s\n", c.To)
+	where := ""
+	if c.Manager != "" {
+		where = " on the manager's machine"
+	}
+	_, err = fmt.Fprintf(to.Out, "backup in %s%s\n", c.To, where)
 	return err
+}
+
+// here copies all that a stopped manager has. Channels on a server come first, and the archive is opened after that: other managers may work on both, and what the
+// archive tells after the copy of the channels is taken in again when the backup is used.
+func (c *Backup) here(ctx context.Context, part string, channels func(ctx context.Context, data, dir string) error) error {
+	but := append([]string{"archive"}, NotData...)
+	if channels != nil {
+		copied := filepath.Join(part, "channels")
+		if err := channels(ctx, c.Data, copied); err != nil {
+			return err
+		}
+		if _, err := os.Stat(copied); err == nil { // what the folder has of that name was left by a migration that was broken off
+			but = append(but, "channels")
+		}
+	}
+	return c.do(ctx, func(a *archive.Archive) error {
+		if err := a.Backup(ctx, filepath.Join(part, "archive")); err != nil {
+			return err
+		}
+		return CopyTree(ctx, c.Data, part, but...)
+	}, nil)
 }
 
 func (c *Backup) remote(ctx context.Context) error {
@@ -390,6 +413,18 @@ func (c *Backup) remote(ctx context.Context) error {
 		return err
 	}
 	return r.Body.Close()
+}
+
+// seen says if a backup is not where it was asked for, though the manager is on this machine.
+func (c *Backup) seen() error {
+	if c.Manager != "" {
+		return nil
+	}
+	if _, err := os.Stat(c.To); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("the manager has made the backup, and %s is not there for you: its service has a /tmp of its own, which goes when it stops; name a folder that both see, such as %s-backups/%s, if the service may write there",
+			c.To, filepath.Clean(c.Data), filepath.Base(c.To))
+	}
+	return nil
 }
 
 // Whole makes a copy of the folder data in dir, by way of another one beside that, so that there is all of it or nothing. dir must not exist, nor lie in
@@ -450,10 +485,13 @@ type Restore struct {
 	JSON bool   `name:"json" help:"As JSON."`
 }
 
-// Run writes into an empty folder only.
+// Run writes into an empty folder only. It may be one that a link leads to, as that of a service is.
 func (c *Restore) Run(ctx context.Context, to IO) error {
 	if names, err := os.ReadDir(c.Data); err == nil && len(names) > 0 {
-		return fmt.Errorf("%s is not empty: name a new data folder with --data", c.Data)
+		if st, err := os.Lstat(c.Data); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is not empty: move what is in it elsewhere; leave the folder itself, a link, as its service made it", c.Data)
+		}
+		return fmt.Errorf("%s is not empty: move what is in it elsewhere, or name a new data folder with --data", c.Data)
 	}
 	if err := os.MkdirAll(c.Data, 0o700); err != nil { // keys will be in it
 		return err
@@ -475,8 +513,13 @@ func (c *Restore) Run(ctx context.Context, to IO) error {
 // what migrations leave behind, be they done or broken off.
 var NotData = []string{addressFile, "reserve", remote.DatabaseFile, remote.BucketFile, "migrating", "migrate-*", "*.part", "*.before-*"}
 
-// CopyTree copies files with their permissions, all but those at the top whose names match patterns, and locks. What goes away meanwhile is left out.
+// CopyTree copies files with their permissions, all but those at the top whose names match patterns, and locks. What goes away meanwhile is left out. from may be a link,
+// as the folder of a service is; a link to a file counts as that file.
 func CopyTree(ctx context.Context, from, to string, but ...string) error {
+	from, err := filepath.EvalSymlinks(from)
+	if err != nil {
+		return err
+	}
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path != from {
 			return nil
@@ -499,6 +542,14 @@ func CopyTree(ctx context.Context, from, to string, but ...string) error {
 			return nil
 		case d.IsDir():
 			return os.MkdirAll(filepath.Join(to, rel), 0o700)
+		case d.Type()&fs.ModeSymlink != 0:
+			st, err := os.Stat(path)
+			if err == nil && st.IsDir() {
+				return fmt.Errorf("%s is a link to a folder, which would not be copied: put the folder itself there", path)
+			}
+			if err != nil || !st.Mode().IsRegular() {
+				return nil
+			}
 		case !d.Type().IsRegular(), strings.EqualFold(d.Name(), "LOCK"):
 			return nil
 		}

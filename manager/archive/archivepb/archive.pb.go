@@ -726,7 +726,7 @@ type Page struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	Channel       uint64                 `protobuf:"varint,2,opt,name=channel,proto3" json:"channel,omitempty"`
-	Digest        uint64                 `protobuf:"fixed64,3,opt,name=digest,proto3" json:"digest,omitempty"` // channel.ContentDigest; 0: none
+	Digest        uint64                 `protobuf:"fixed64,3,opt,name=digest,proto3" json:"digest,omitempty"` // channel.ContentDigest, with raw if there is one; 0: none
 	Sha256        []byte                 `protobuf:"bytes,4,opt,name=sha256,proto3" json:"sha256,omitempty"`   // of the payload
 	Shingle       uint64                 `protobuf:"fixed64,5,opt,name=shingle,proto3" json:"shingle,omitempty"`
 	FetchedUs     int64                  `protobuf:"varint,6,opt,name=fetched_us,json=fetchedUs,proto3" json:"fetched_us,omitempty"` // last visit
@@ -755,6 +755,7 @@ type Page struct {
 	LastBy        uint64                 `protobuf:"fixed64,31,opt,name=last_by,json=lastBy,proto3" json:"last_by,omitempty"`                      // number of the peer of the last visit
 	LastAt        int64                  `protobuf:"varint,32,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`                       // when its task was claimed, Unix seconds
 	Settled       uint64                 `protobuf:"fixed64,33,opt,name=settled,proto3" json:"settled,omitempty"`                                  // digest of the version whose record another visit that sees it does not change; 0: none
+	Raw           uint64                 `protobuf:"fixed64,34,opt,name=raw,proto3" json:"raw,omitempty"`                                          // digest of the page as it came, by its peer's word, where less than that was sent; 0: all was
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1006,6 +1007,13 @@ func (x *Page) GetSettled() uint64 {
 	return 0
 }
 
+func (x *Page) GetRaw() uint64 {
+	if x != nil {
+		return x.Raw
+	}
+	return 0
+}
+
 // Capture is one visit that has a record.
 type Capture struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1020,6 +1028,7 @@ type Capture struct {
 	ShowsVisitor  bool                   `protobuf:"varint,9,opt,name=shows_visitor,json=showsVisitor,proto3" json:"shows_visitor,omitempty"` // the payload shows the address of a peer that fetched it
 	Digest        uint64                 `protobuf:"fixed64,10,opt,name=digest,proto3" json:"digest,omitempty"`                               // channel.ContentDigest of what was fetched; 0: not known
 	State         uint32                 `protobuf:"varint,11,opt,name=state,proto3" json:"state,omitempty"`                                  // trust.State that its version had when a page's record had room for it no longer; 0: none was kept
+	Raw           uint64                 `protobuf:"fixed64,12,opt,name=raw,proto3" json:"raw,omitempty"`                                     // as Page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1131,6 +1140,13 @@ func (x *Capture) GetState() uint32 {
 	return 0
 }
 
+func (x *Capture) GetRaw() uint64 {
+	if x != nil {
+		return x.Raw
+	}
+	return 0
+}
+
 // Version is trust.Version, with what the archive needs to find its capture again.
 type Version struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1143,6 +1159,7 @@ type Version struct {
 	Doubt         bool                   `protobuf:"varint,7,opt,name=doubt,proto3" json:"doubt,omitempty"`
 	FetchedUs     int64                  `protobuf:"varint,8,opt,name=fetched_us,json=fetchedUs,proto3" json:"fetched_us,omitempty"` // of its first capture; 0: to be searched for
 	Credited      bool                   `protobuf:"varint,9,opt,name=credited,proto3" json:"credited,omitempty"`                    // who saw it was given the credit
+	Raw           uint64                 `protobuf:"fixed64,10,opt,name=raw,proto3" json:"raw,omitempty"`                            // as Page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1238,6 +1255,13 @@ func (x *Version) GetCredited() bool {
 		return x.Credited
 	}
 	return false
+}
+
+func (x *Version) GetRaw() uint64 {
+	if x != nil {
+		return x.Raw
+	}
+	return 0
 }
 
 // Trust is trust.Page: the versions of a page and how far they are believed.
@@ -1376,6 +1400,7 @@ type Visited struct {
 	FirstUs       int64                  `protobuf:"varint,14,opt,name=first_us,json=firstUs,proto3" json:"first_us,omitempty"` // visit
 	LastBy        uint64                 `protobuf:"fixed64,15,opt,name=last_by,json=lastBy,proto3" json:"last_by,omitempty"`   // as Page, before this visit
 	LastAt        int64                  `protobuf:"varint,16,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	Raw           uint64                 `protobuf:"fixed64,17,opt,name=raw,proto3" json:"raw,omitempty"` // as Page, of the content with this digest
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1518,6 +1543,13 @@ func (x *Visited) GetLastBy() uint64 {
 func (x *Visited) GetLastAt() int64 {
 	if x != nil {
 		return x.LastAt
+	}
+	return 0
+}
+
+func (x *Visited) GetRaw() uint64 {
+	if x != nil {
+		return x.Raw
 	}
 	return 0
 }
@@ -1673,7 +1705,9 @@ type Fetch struct {
 	FetchedUs     int64                  `protobuf:"varint,8,opt,name=fetched_us,json=fetchedUs,proto3" json:"fetched_us,omitempty"`
 	By            uint64                 `protobuf:"fixed64,9,opt,name=by,proto3" json:"by,omitempty"` // number of the peer; 0: the arbiter
 	StoredUs      int64                  `protobuf:"varint,10,opt,name=stored_us,json=storedUs,proto3" json:"stored_us,omitempty"`
-	Error         string                 `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"` // why nothing came
+	Error         string                 `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`  // why nothing came
+	Short         bool                   `protobuf:"varint,12,opt,name=short,proto3" json:"short,omitempty"` // the body's end did not come
+	Raw           uint64                 `protobuf:"fixed64,13,opt,name=raw,proto3" json:"raw,omitempty"`    // of an answer: digest of the page as it came, by the peer's word; 0: not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1783,6 +1817,20 @@ func (x *Fetch) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *Fetch) GetShort() bool {
+	if x != nil {
+		return x.Short
+	}
+	return false
+}
+
+func (x *Fetch) GetRaw() uint64 {
+	if x != nil {
+		return x.Raw
+	}
+	return 0
 }
 
 // Case is what the evidence room keeps of a conflict beside the fetches.
@@ -2133,7 +2181,7 @@ type Entry struct {
 	Report        []byte                 `protobuf:"bytes,8,opt,name=report,proto3" json:"report,omitempty"` // channel.Report
 	Wrong         uint64                 `protobuf:"varint,10,opt,name=wrong,proto3" json:"wrong,omitempty"` // what the claim's chunks said that no honest peer says
 	Fault         string                 `protobuf:"bytes,11,opt,name=fault,proto3" json:"fault,omitempty"`  // why the claim was ended; empty: it was not
-	By            uint64                 `protobuf:"fixed64,12,opt,name=by,proto3" json:"by,omitempty"`      // lapsed, released: number of the account that held it
+	By            uint64                 `protobuf:"fixed64,12,opt,name=by,proto3" json:"by,omitempty"`      // lapsed, released, brought: number of the account that held it
 	Page          *PageEvent             `protobuf:"bytes,9,opt,name=page,proto3" json:"page,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3092,7 +3140,7 @@ const file_archive_proto_rawDesc = "" +
 	"fetched_us\x18\x01 \x01(\x03R\tfetchedUs\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\x06R\x06digest\"7\n" +
 	"\aHistory\x12,\n" +
-	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\xd9\x06\n" +
+	"\x06visits\x18\x01 \x03(\v2\x14.shoal.archive.VisitR\x06visits\"\xeb\x06\n" +
 	"\x04Page\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x04R\achannel\x12\x16\n" +
@@ -3131,7 +3179,8 @@ const file_archive_proto_rawDesc = "" +
 	"\twithdrawn\x18\x1e \x01(\bR\twithdrawn\x12\x17\n" +
 	"\alast_by\x18\x1f \x01(\x06R\x06lastBy\x12\x17\n" +
 	"\alast_at\x18  \x01(\x03R\x06lastAt\x12\x18\n" +
-	"\asettled\x18! \x01(\x06R\asettledJ\x04\b\x10\x10\x11\"\xca\x02\n" +
+	"\asettled\x18! \x01(\x06R\asettled\x12\x10\n" +
+	"\x03raw\x18\" \x01(\x06R\x03rawJ\x04\b\x10\x10\x11\"\xdc\x02\n" +
 	"\aCapture\x12'\n" +
 	"\x02at\x18\x01 \x01(\v2\x17.shoal.archive.LocationR\x02at\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x16\n" +
@@ -3144,7 +3193,8 @@ const file_archive_proto_rawDesc = "" +
 	"\rshows_visitor\x18\t \x01(\bR\fshowsVisitor\x12\x16\n" +
 	"\x06digest\x18\n" +
 	" \x01(\x06R\x06digest\x12\x14\n" +
-	"\x05state\x18\v \x01(\rR\x05state\"\xd6\x01\n" +
+	"\x05state\x18\v \x01(\rR\x05state\x12\x10\n" +
+	"\x03raw\x18\f \x01(\x06R\x03raw\"\xe8\x01\n" +
 	"\aVersion\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\x06R\x06digest\x12\x18\n" +
 	"\ashingle\x18\x02 \x01(\x06R\ashingle\x12\x0e\n" +
@@ -3155,7 +3205,9 @@ const file_archive_proto_rawDesc = "" +
 	"\x05doubt\x18\a \x01(\bR\x05doubt\x12\x1d\n" +
 	"\n" +
 	"fetched_us\x18\b \x01(\x03R\tfetchedUs\x12\x1a\n" +
-	"\bcredited\x18\t \x01(\bR\bcredited\"\x91\x02\n" +
+	"\bcredited\x18\t \x01(\bR\bcredited\x12\x10\n" +
+	"\x03raw\x18\n" +
+	" \x01(\x06R\x03raw\"\x91\x02\n" +
 	"\x05Trust\x12(\n" +
 	"\x03cur\x18\x01 \x01(\v2\x16.shoal.archive.VersionR\x03cur\x12*\n" +
 	"\x04prev\x18\x02 \x01(\v2\x16.shoal.archive.VersionR\x04prev\x12\x17\n" +
@@ -3167,7 +3219,7 @@ const file_archive_proto_rawDesc = "" +
 	"\x05blind\x18\b \x01(\rR\x05blind\x12\x10\n" +
 	"\x03gen\x18\t \x01(\x04R\x03gen\x12\x14\n" +
 	"\x05shows\x18\n" +
-	" \x01(\x06R\x05shows\"\xab\x03\n" +
+	" \x01(\x06R\x05shows\"\xbd\x03\n" +
 	"\aVisited\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\x06R\x03url\x12\x1d\n" +
 	"\n" +
@@ -3186,7 +3238,8 @@ const file_archive_proto_rawDesc = "" +
 	"\achanges\x18\r \x01(\rR\achanges\x12\x19\n" +
 	"\bfirst_us\x18\x0e \x01(\x03R\afirstUs\x12\x17\n" +
 	"\alast_by\x18\x0f \x01(\x06R\x06lastBy\x12\x17\n" +
-	"\alast_at\x18\x10 \x01(\x03R\x06lastAt\"\xd4\x01\n" +
+	"\alast_at\x18\x10 \x01(\x03R\x06lastAt\x12\x10\n" +
+	"\x03raw\x18\x11 \x01(\x06R\x03raw\"\xd4\x01\n" +
 	"\tDelivered\x12\x1c\n" +
 	"\tdeliverer\x18\x01 \x01(\x06R\tdeliverer\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x16\n" +
@@ -3197,7 +3250,7 @@ const file_archive_proto_rawDesc = "" +
 	"\x05quiet\x18\x06 \x03(\v2\x14.shoal.archive.QuietR\x05quiet\"4\n" +
 	"\x05Quiet\x12\x17\n" +
 	"\alast_by\x18\x01 \x01(\x06R\x06lastBy\x12\x12\n" +
-	"\x04urls\x18\x02 \x03(\x06R\x04urls\"\xfb\x01\n" +
+	"\x04urls\x18\x02 \x03(\x06R\x04urls\"\xa3\x02\n" +
 	"\x05Fetch\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
 	"\x05final\x18\x02 \x01(\tR\x05final\x12\x16\n" +
@@ -3211,7 +3264,9 @@ const file_archive_proto_rawDesc = "" +
 	"\x02by\x18\t \x01(\x06R\x02by\x12\x1b\n" +
 	"\tstored_us\x18\n" +
 	" \x01(\x03R\bstoredUs\x12\x14\n" +
-	"\x05error\x18\v \x01(\tR\x05error\"\x95\x04\n" +
+	"\x05error\x18\v \x01(\tR\x05error\x12\x14\n" +
+	"\x05short\x18\f \x01(\bR\x05short\x12\x10\n" +
+	"\x03raw\x18\r \x01(\x06R\x03raw\"\x95\x04\n" +
 	"\x04Case\x12\x18\n" +
 	"\aaccused\x18\x01 \x01(\x06R\aaccused\x12\x18\n" +
 	"\aaccuser\x18\x02 \x01(\x06R\aaccuser\x12\x18\n" +

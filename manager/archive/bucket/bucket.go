@@ -7,6 +7,7 @@ package bucket
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -36,6 +37,7 @@ var (
 	ErrNone         = errors.New("bucket: there is no such bucket")
 	ErrOtherNetwork = errors.New("bucket: the bucket belongs to another network")
 	ErrNoObject     = errors.New("bucket: there is no such object")
+	ErrRange        = errors.New("bucket: the object ends before what is read of it begins")
 )
 
 // Config of a bucket.
@@ -75,11 +77,11 @@ func Look(ctx context.Context, cfg Config) error {
 	return err
 }
 
+// OpenToRead opens a bucket in which nothing is to be changed. It asks nothing of the store.
+func OpenToRead(cfg Config) (*Bucket, error) { return parse(cfg) }
+
 // look finds the bucket. What its key may do is tried last: nothing is written, not for a moment, into one that belongs to another network.
 func look(ctx context.Context, cfg Config) (*Bucket, error) {
-	if cfg.Patience <= 0 {
-		cfg.Patience = time.Minute
-	}
 	b, err := parse(cfg)
 	if err != nil {
 		return nil, err
@@ -102,6 +104,9 @@ func look(ctx context.Context, cfg Config) (*Bucket, error) {
 
 // parse reads the URL.
 func parse(cfg Config) (*Bucket, error) {
+	if cfg.Patience <= 0 {
+		cfg.Patience = time.Minute
+	}
 	u, err := url.Parse(cfg.URL)
 	if err != nil || u.Scheme != "s3" || u.Host == "" {
 		return nil, fmt.Errorf("%w: it has the form %s", ErrURL, form)
@@ -117,7 +122,8 @@ func parse(cfg Config) (*Bucket, error) {
 		prefix += "/"
 	}
 	b := &Bucket{cfg: cfg, name: name, prefix: prefix, where: fmt.Sprintf("s3://%s/%s", u.Host, strings.Trim(u.Path, "/"))}
-	o := &minio.Options{Creds: keys(u), Secure: true, Region: "us-east-1", MaxRetries: tries}
+	region := cmp.Or(s3utils.GetRegionFromURL(url.URL{Host: u.Host}), "us-east-1") // else the client asks another host of Amazon's than the URL names
+	o := &minio.Options{Creds: keys(u), Secure: true, Region: region, MaxRetries: tries}
 	roots, err := b.parameters(u.Query(), o)
 	if err != nil {
 		return nil, err
@@ -174,17 +180,37 @@ func keys(u *url.URL) *credentials.Credentials {
 // tries is how often a request is sent. The client would send it ten times, silently.
 const tries = 3
 
+// What check writes for a moment.
+const (
+	probes   = "probe-" // begins the names
+	probe    = "Shoal tries whether it may write.\n"
+	probeOld = time.Hour // so old it is of a program that ended in the middle
+)
+
 // check tries what the archive will do beside listing, so that a missing right is found before anything depends on it.
 func (b *Bucket) check(ctx context.Context) error {
-	probe := "probe-" + random()
-	if err := b.Put(ctx, probe, []byte("Shoal tries whether it may write.\n")); err != nil {
+	name := probes + random()
+	if err := b.Put(ctx, name, []byte(probe)); err != nil {
 		return err
 	}
-	in, err := b.Get(ctx, probe, 0, 5)
-	if err != nil {
-		return errors.Join(err, b.Remove(ctx, probe))
+	in, err := b.Get(ctx, name, 0, 5)
+	if err == nil {
+		err = in.Close()
 	}
-	return errors.Join(in.Close(), b.Remove(ctx, probe))
+	if err := errors.Join(err, b.Remove(context.WithoutCancel(ctx), name)); err != nil {
+		return err
+	}
+	return b.sweep(ctx)
+}
+
+// sweep removes what checks have left that were broken off.
+func (b *Bucket) sweep(ctx context.Context) error {
+	return b.List(ctx, probes, func(o Object) error {
+		if len(o.Name) != len(probes)+len(random()) || o.Size != int64(len(probe)) || time.Since(o.At) < probeOld {
+			return nil
+		}
+		return b.Remove(ctx, o.Name)
+	})
 }
 
 func random() string {
@@ -398,8 +424,13 @@ func (b *Bucket) explainAnswer(what string, said minio.ErrorResponse) error {
 		return b.refused(said)
 	case minio.AccessDenied:
 		return fmt.Errorf("%w: it may not %s, at %s: an administrator grants s3:ListBucket, s3:GetObject, s3:PutObject and s3:DeleteObject (%s)", ErrRights, what, b.where, said.Message)
+	case "PermanentRedirect", "AuthorizationHeaderMalformed", minio.InvalidRegion, "IllegalLocationConstraintException":
+		return fmt.Errorf("%w: %s: the bucket is in another region: add region=%s to the URL, behind a question mark (%s)", ErrURL, b.where, cmp.Or(said.Region, "NAME"), said.Message)
 	case "RequestTimeTooSkewed":
 		return fmt.Errorf("%w: %s: the clocks of this machine and of the store differ: set them, run NTP (%s)", ErrRefused, b.where, said.Message)
+	}
+	if said.StatusCode == http.StatusRequestedRangeNotSatisfiable {
+		return fmt.Errorf("%w: %s, at %s", ErrRange, what, b.where)
 	}
 	if said.StatusCode == http.StatusUnauthorized || said.StatusCode == http.StatusForbidden || strings.HasSuffix(said.Code, "UserNotFound") {
 		return b.refused(said)

@@ -25,7 +25,7 @@ func (r *Room) Take(_ context.Context, set ledger.PageSet) (j *ledger.Job, told 
 		p := &set.Pages[i]
 		f := &Fetch{
 			URL: p.URL, Final: leads(p.URL, p.Status, p.Header), Status: p.Status, Header: p.Header, Body: p.Body, Fetched: p.Fetched,
-			By: trust.Peer(set.Deliverer), Error: p.Error,
+			By: trust.Peer(set.Deliverer), Error: p.Error, Short: p.Truncated && p.Error != "", Raw: p.Digest,
 		}
 		m := r.stored(f, 0)
 		more := int64(len(m.Body))

@@ -25,9 +25,14 @@ type Fetch struct {
 	Header  []byte // HTTP, as received
 	Body    []byte // decoded; at most MaxBody bytes are kept
 	Size    int    // of the body as it came
+	Short   bool   // the body's end did not come, as on a slow line; not of one that is cut as the channel wants
 	Fetched time.Time
 	By      trust.Peer // 0: the arbiter
 	Error   string
+
+	// Of a fetch that is in hand; of those that were stored, answers have Raw:
+	Answered bool   // the host itself said that nothing has changed: Header and Body are those of the fetch before
+	Raw      uint64 // digest of the page as it came, where less may have been sent or kept of it
 }
 
 // Features are what package compare looks at; nil: nothing came.
@@ -35,16 +40,11 @@ func (f *Fetch) Features() *compare.Features {
 	if f == nil || f.Status == 0 {
 		return nil
 	}
-	return compare.Of(compare.Fetch{URL: f.URL, Final: f.Final, Status: f.Status, Type: warc.FieldList(f.Header, "Content-Type"), Body: f.Body})
+	return compare.Of(compare.Fetch{URL: f.URL, Final: f.Final, Status: f.Status, Type: warc.FieldList(f.Header, "Content-Type"), Body: f.Body, Size: f.Size, Short: f.Short})
 }
 
-// Modified is the Last-Modified of the answer, Unix seconds; 0: the server says nothing.
-func (f *Fetch) Modified() int64 {
-	if at, err := http.ParseTime(warc.Field(f.Header, "Last-Modified")); err == nil && at.Unix() > 0 {
-		return at.Unix()
-	}
-	return 0
-}
+// Modified is pages.Modified of the answer.
+func (f *Fetch) Modified() int64 { return pages.Modified(f.Header, f.Fetched) }
 
 // Of makes a Fetch of a capture.
 func Of(c *pages.Capture) *Fetch {
@@ -52,8 +52,26 @@ func Of(c *pages.Capture) *Fetch {
 	if c.Status == http.StatusNotModified { // the host said that the content is as it was
 		f.Status = http.StatusOK
 	}
-	f.Final = leads(f.URL, f.Status, f.Header)
+	f.Answered, f.Raw = c.Status == http.StatusNotModified, c.Raw
+	f.Final, f.Short = leads(f.URL, f.Status, f.Header), c.Cut != "" && c.Cut != warc.CutLength
 	return f
+}
+
+// Unmoved tells whether a visit that found nothing new may have been told so: what it asked by is what the host names by a fetch of another's. What it asked by came with what was
+// delivered before it, and whoever delivered that could name what is the true page's.
+func (f *Fetch) Unmoved(now *Fetch) bool {
+	if f.Raw != 0 {
+		return f.Raw == now.Raw
+	}
+	if !f.Answered {
+		return false
+	}
+	for _, name := range []string{"ETag", "Last-Modified"} { // hosts look at the second only where there is no first
+		if was := warc.Opaque(warc.Field(f.Header, name)); was != "" {
+			return was == warc.Opaque(warc.Field(now.Header, name))
+		}
+	}
+	return false
 }
 
 // leads is where a redirect leads; empty: the answer is none.
@@ -87,7 +105,7 @@ func (r *Room) stored(f *Fetch, most int) *pb.Fetch {
 	return &pb.Fetch{
 		Url: f.URL, Final: f.Final, Status: uint32(f.Status), Header: f.Header[:min(len(f.Header), maxHeader)], Body: packed,
 		Size: uint32(max(f.Size, len(f.Body))), Cut: len(body) < len(f.Body), FetchedUs: schema.Micros(f.Fetched), By: uint64(f.By),
-		StoredUs: schema.Micros(r.cfg.Clock()), Error: channel.PlainText(f.Error, maxNote),
+		StoredUs: schema.Micros(r.cfg.Clock()), Error: channel.PlainText(f.Error, maxNote), Short: f.Short, Raw: f.Raw,
 	}
 }
 
@@ -102,6 +120,7 @@ func leaveOut(m *pb.Fetch, why string) {
 func fetchIn(m *pb.Fetch) (*Fetch, error) {
 	f := &Fetch{
 		URL: m.Url, Final: m.Final, Status: int(m.Status), Header: m.Header, Size: int(m.Size), Fetched: schema.Time(m.FetchedUs), By: trust.Peer(m.By), Error: m.Error,
+		Short: m.Short, Raw: m.Raw,
 	}
 	if len(m.Body) == 0 {
 		return f, nil

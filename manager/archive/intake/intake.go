@@ -78,6 +78,7 @@ const (
 	frontierLeast = 10_000
 	frontierTimes = 8               // URLs kept for each page that the task may still fetch
 	frontierBytes = 256             // for each URL, of all kept together: most are shorter than a hundred
+	maxRest       = 5 * time.Minute // a peer keeps as much of what Retry-After asks for
 	maxGap        = 5 * time.Minute // a peer keeps 30 s at most of what robots.txt asks for; its volunteer may ask for more
 	maxRTT        = 30 * time.Second
 	interSlack    = 1000            // links to other sites that any crawl may tell
@@ -132,7 +133,7 @@ func Screen(now time.Time, t *Task, sum *Sum, b *channel.ChunkBody) (useful int,
 
 // belongs reports whether a URL may be stored under the task.
 func (t *Task) belongs(url string, found *Findings) bool {
-	if canonical, err := channel.Canonical(url); err != nil || canonical != url {
+	if canonical, err := channel.Canonical(url); err != nil || canonical != channel.Respell(url) { // the spelling of older peers is no wrong finding
 		found.Spelling++
 		return false
 	}
@@ -297,6 +298,10 @@ func (t *Task) report(now time.Time, r *channel.Report, n *Sum, found *Findings)
 		r.Gap = min(max(r.Gap, 0), maxGap)
 		found.Numbers++
 	}
+	if r.Rest < 0 || r.Rest > maxRest {
+		r.Rest = min(max(r.Rest, 0), maxRest)
+		found.Numbers++
+	}
 	if r.RTT < 0 || r.RTT > maxRTT {
 		r.RTT = 0
 	}
@@ -304,6 +309,9 @@ func (t *Task) report(now time.Time, r *channel.Report, n *Sum, found *Findings)
 	if most := interSlack + (t.Before+n.Answered)*interOfPage; len(r.Inter) > most {
 		clear(r.Inter[most:])
 		r.Inter = r.Inter[:most]
+	}
+	for i, u := range r.Inter {
+		r.Inter[i] = channel.Respell(u)
 	}
 	// No wrong finding: peers of older versions wrote names of a few hosts in a form that nobody reads.
 	r.Inter = slices.DeleteFunc(r.Inter, func(u string) bool {

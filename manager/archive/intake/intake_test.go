@@ -97,13 +97,13 @@ func TestTimesAreTheArchives(t *testing.T) {
 	for _, at := range []time.Time{never, {}, noon.Add(time.Second), noon.Add(-365 * 24 * time.Hour), tk.Claimed.Add(-time.Hour), tk.Claimed.Add(-time.Minute)} {
 		p := page("/", "x")
 		p.Fetched = at
-		b := &channel.ChunkBody{Pages: []channel.Page{p}, Report: &channel.Report{Outcome: channel.Updated, Started: at, Ended: at, Gap: 9 * 365 * 24 * time.Hour, RTT: time.Hour}}
+		b := &channel.ChunkBody{Pages: []channel.Page{p}, Report: &channel.Report{Outcome: channel.Updated, Started: at, Ended: at, Gap: 9 * 365 * 24 * time.Hour, Rest: time.Hour, RTT: time.Hour}}
 		screen(t, tk, b)
 		r := b.Report
 		if got := b.Pages[0].Fetched; got.After(noon) || got.Before(tk.Claimed) {
 			t.Errorf("fetched %v becomes %v", at, got)
 		}
-		if r.Started.Before(tk.Claimed) || r.Ended.After(noon) || r.Ended.Before(r.Started) || r.Gap > maxGap || r.RTT != 0 {
+		if r.Started.Before(tk.Claimed) || r.Ended.After(noon) || r.Ended.Before(r.Started) || r.Gap > maxGap || r.Rest > maxRest || r.RTT != 0 {
 			t.Errorf("report of %v: %v to %v, gap %v, RTT %v", at, r.Started, r.Ended, r.Gap, r.RTT)
 		}
 	}
@@ -145,6 +145,26 @@ func TestLinksForEachPage(t *testing.T) {
 		if got := len(b.Report.Inter); got != c.kept {
 			t.Errorf("%+v: %d links are kept", c, got)
 		}
+	}
+}
+
+// TestPathsOfOlderPeers: peers of 0.1.0 leave "^" in paths as it is. Nobody is blamed, and their pages are kept under the URLs by which they know them.
+func TestPathsOfOlderPeers(t *testing.T) {
+	tk := task()
+	s := channel.Scope{Kind: channel.Directory, Host: host, Dirs: []string{"/a^b/"}}
+	m, err := s.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tk.Scope = m
+	b := &channel.ChunkBody{Pages: []channel.Page{page("/a^b/c^d?e^f", "text"), page("/a%5Eb/c", "text")}, Frontier: []channel.Frontier{{URL: host + "/a^b/g"}},
+		Report: &channel.Report{Outcome: channel.Updated, Inter: []string{"http://other.example/x^y?z^"}}}
+	_, useful, found := screen(t, tk, b)
+	if useful != 3 || len(b.Pages) != 2 || b.Pages[0].URL != host+"/a^b/c^d?e^f" || len(b.Frontier) != 1 || found != (Findings{}) {
+		t.Errorf("useful %d, %+v, found %+v", useful, b, found)
+	}
+	if got := b.Report.Inter; len(got) != 1 || got[0] != "http://other.example/x%5Ey?z^" {
+		t.Errorf("links: %q", got)
 	}
 }
 

@@ -32,6 +32,7 @@ type PageSet struct {
 	Seq                uint64    // of the chunk
 	Claimed            time.Time // when the task was claimed
 	Aside              bool      // the task was deposited by DepositAside
+	TextOnly           bool      // of HTML pages the task wants the text alone
 	Pages              []channel.Page
 }
 
@@ -81,13 +82,17 @@ func putChunk(ctx context.Context, l *Ledger, peer string, c channel.Chunk, page
 		body.Pages = wanted(body.Pages, n.rest)
 	}
 	j, told, done, err := pages.Take(ctx, PageSet{Channel: c.Channel, Host: n.host, Seed: link.Hash, Now: now, Packed: len(c.Body), Pages: body.Pages, Deliverer: n.deliverer, Account: n.account, Several: l.Several(),
-		Prefix: n.prefix, Gen: c.Gen, Seq: c.Seq, Claimed: n.claim.at, Aside: n.aside})
+		Prefix: n.prefix, Gen: c.Gen, Seq: c.Seq, Claimed: n.claim.at, Aside: n.aside, TextOnly: n.task.TextOnly})
 	if err != nil {
 		return lease.Reply{}, fmt.Errorf("put chunk %d of channel %d: %w", c.Seq, c.Channel, err)
 	}
 	defer done()
 	n.near += uint64(told.Near)
+	if told.Unfounded, err = tellUnfounded(l, c.Channel, c.Gen, &n, told.Unfounded); err != nil {
+		return lease.Reply{}, err
+	}
 	told.correct(&n.claim.Sum, &n.tally, body.Report)
+	useful -= len(told.Unfounded)
 	if err := l.addToJob(j, c, part, body.Report, peer, &n); err != nil {
 		return lease.Reply{}, fmt.Errorf("put chunk %d of channel %d: %w", c.Seq, c.Channel, err)
 	}
@@ -204,6 +209,9 @@ func (l *Ledger) addToJob(j *Job, c channel.Chunk, part channel.Resume, r *chann
 	if r != nil {
 		r.Peer = peer
 		n.tally.complete(r)
+		if r.Outcome == channel.Updated && !n.aside && n.tally.brought() == 0 {
+			r.Outcome, r.Reason = channel.Failed, "no page that is there, or is gone, was brought"
+		}
 		near := min(int(n.near), r.Changed) // the peer has no fingerprints to compare with
 		r.Changed, r.NearUnchanged = r.Changed-near, r.NearUnchanged+near
 		n.near = 0

@@ -11,6 +11,7 @@ import (
 	"shoal/channel/lease"
 	"shoal/internal/wire/uplink"
 	pb "shoal/manager/archive/archivepb"
+	"shoal/manager/archive/keylock"
 	"shoal/manager/archive/schema"
 )
 
@@ -118,11 +119,27 @@ func claimOf(l *Ledger, peer string, signed channel.Signed) (uplink.Claimed, err
 	if err := l.take(t.Channel, &c.Value, n, q.step, j); err != nil {
 		return uplink.Claimed{}, err
 	}
+	if q.made() && l.cfg.Clock().After(t.claimable().Add(l.cfg.Terms.Slack/2)) {
+		return overtaken(l, t, c, peer)
+	}
 	out := uplink.Claimed{Reply: t.notLate(q.now, q.step.Reply)}
 	if q.granted() {
 		out.Body, out.Resume = t.body, q.resume
 	}
 	return out, nil
+}
+
+// overtaken gives a claim back that became durable so long after its latest start that the manager may have ended its wait, and have sent somebody else to the host. The
+// peer, which is not to blame, is told that it is late.
+func overtaken(l *Ledger, t *task, c *keylock.Held[channelState], peer string) (uplink.Claimed, error) {
+	n, now := c.Value, l.cfg.Clock()
+	step := n.fence.Release(now, lease.PeerOf(peer), t.Gen)
+	step.Event.By = 0
+	if err := l.take(t.Channel, &c.Value, n, step, &Job{}); err != nil {
+		return uplink.Claimed{}, err
+	}
+	step.Reply.Status = lease.Late
+	return uplink.Claimed{Reply: t.notLate(now, step.Reply)}, nil
 }
 
 // claiming is a claim while it is answered.
@@ -244,7 +261,7 @@ func releaseOf(l *Ledger, peer string, id channel.ID, gen channel.Gen) (lease.Re
 }
 
 // Evict releases all that some members have claimed, as if they had given it back, and tells how much that was. Nothing that they still send for
-// it is stored. A name is a peer's or an account's, by which all its peers are meant that have claimed, connected or not.
+// it is stored. As they may fetch on until they hear of it, nobody else may claim it, nor anything of its host, before their leases would have ended. A name is a peer's or an account's, by which all its peers are meant that have claimed, connected or not.
 func (l *Ledger) Evict(ctx context.Context, names []string) (released int, err error) {
 	if len(names) == 0 {
 		return 0, nil
@@ -283,7 +300,7 @@ func (l *Ledger) evict(id channel.ID, c *channelState, gone evicted) (bool, erro
 	if !n.fence.Running() || !gone.peers[n.fence.Peer] && !gone.numbers[n.deliverer] && !gone.numbers[n.account] {
 		return false, nil
 	}
-	step := n.fence.Release(l.cfg.Clock(), n.fence.Peer, n.fence.Gen)
+	step := n.fence.Evict(l.cfg.Clock())
 	return true, l.take(id, c, n, step, &Job{})
 }
 

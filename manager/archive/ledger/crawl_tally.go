@@ -51,6 +51,9 @@ func (t *crawlTally) complete(r *channel.Report) {
 	}
 }
 
+// brought is how many pages tell something. Of a crawl that brought none its peer says that it failed.
+func (t *crawlTally) brought() int { return t.fresh + t.changed + t.nearUnchanged + t.same + t.gone }
+
 func (t *crawlTally) stored() *pb.SoFar {
 	if *t == (crawlTally{}) {
 		return nil

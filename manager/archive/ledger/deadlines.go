@@ -92,6 +92,43 @@ func (d *deadlines) changed() <-chan struct{} {
 	return d.wake
 }
 
+// clockLook is a reading of the clock that leases are judged by, and of the process's own, which goes on evenly whatever becomes of the time of day.
+type clockLook struct{ wall, own time.Time }
+
+// clockEvery is how often they are compared, at least; less than clockSlack of difference is a busy computer.
+const (
+	clockEvery = 5 * time.Second
+	clockSlack = time.Second
+)
+
+func newClockLook(now time.Time) clockLook { return clockLook{now.Round(0), time.Now()} }
+
+// gained is by how much more the clock has gone on since the last look than time has passed: it was set forward, or the computer slept.
+func (c *clockLook) gained(now time.Time) time.Duration {
+	next := newClockLook(now)
+	d := next.wall.Sub(c.wall) - next.own.Sub(c.own)
+	*c = next
+	return d
+}
+
+// forgive gives every lease that runs a full term, as at a start, if the clock has gained so much that some would end too early: their holders go on by clocks of their own.
+func forgive(l *Ledger, gained time.Duration) {
+	if gained < max(l.cfg.Terms.Term/10, clockSlack) {
+		return
+	}
+	l.cfg.Log.Warn("the clock went forward by itself: leases that run get a full term", "by", gained.Round(time.Second))
+	now := l.cfg.Clock()
+	for _, id := range l.deadlines.channels() {
+		c, err := l.lock(id)
+		if err != nil {
+			l.cfg.Log.Error("a lease may end too early", "channel", id, "err", err)
+			continue
+		}
+		c.Value.fence.Restart(now, l.cfg.Terms)
+		l.unlock(id, c)
+	}
+}
+
 // Expire ends the leases whose time has come. Run calls it.
 func (l *Ledger) Expire(ctx context.Context) error {
 	now := l.cfg.Clock()

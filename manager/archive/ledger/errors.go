@@ -18,6 +18,7 @@ var (
 	ErrBadChunk = fmt.Errorf("archive: bad chunk: %w", uplink.ErrBad)
 	ErrCursor   = errors.New("archive: cursor is damaged, or of another archive than this")
 	ErrTrimmed  = errors.New("archive: the feed keeps nothing as old as this cursor")
+	ErrBehind   = fmt.Errorf("archive: this manager does not have yet what another one has told up to this cursor: ask again: %w", uplink.ErrLater)
 	ErrSchema   = errors.New("archive: data is of another version")
 	ErrState    = errors.New("archive: database cannot be opened")
 	ErrLocked   = errors.New("archive: folder is in use by another process")

@@ -201,6 +201,9 @@ func (l *Ledger) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := knows(l.store, segments, known); err != nil {
+		return err
+	}
 	if l.problems, err = segments.Recover(known, l.store.Head().Segment); err != nil {
 		return err
 	}
@@ -253,13 +256,14 @@ func (l *Ledger) restartLeases(ctx context.Context) error {
 // endWithin is how long what is being committed may take after the end of Run was asked for.
 const endWithin = 5 * time.Second
 
-// Run ends leases that make no progress until ctx ends.
+// Run ends leases that make no progress until ctx ends. If the clock goes forward by itself, leases go on for a full term.
 func (l *Ledger) Run(ctx context.Context) error {
 	if s, ok := l.store.(interface{ End() }); ok { // what waits for its database would wait on
 		context.AfterFunc(ctx, func() { time.AfterFunc(endWithin, s.End) })
 	}
+	look := newClockLook(l.cfg.Clock())
 	for {
-		wait := time.Minute
+		wait := clockEvery
 		if at, ok := l.deadlines.first(); ok {
 			wait = min(wait, max(0, at.Sub(l.cfg.Clock())))
 		}
@@ -272,6 +276,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 		case <-t.C:
 		}
 		t.Stop()
+		forgive(l, look.gained(l.cfg.Clock()))
 		if err := l.Expire(ctx); err != nil {
 			l.cfg.Log.Error("lease expiry failed, will try again", "err", err)
 			select { // the deadlines stay due: do not spin

@@ -2,8 +2,10 @@ package ledger_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shoal/channel/lease"
@@ -18,9 +20,17 @@ import (
 type late struct {
 	*memledger.Store
 	before uint64
+	after  int // calls until it knows of one entry more; 0: it learns nothing
 }
 
-func (l *late) Settled(context.Context) uint64 { return l.before }
+func (l *late) Settled(context.Context) uint64 {
+	if l.after > 0 {
+		if l.after--; l.after == 0 {
+			l.before++
+		}
+	}
+	return l.before
+}
 
 // TestCursorStaysBehindWhatCanBeLost reads both feeds of a store whose last entries no standby may have: the feed of changes, whose readers keep cursors
 // elsewhere, ends before them.
@@ -68,4 +78,29 @@ func TestCursorStaysBehindWhatCanBeLost(t *testing.T) {
 	if n, _, _ := read(schema.Changes, cursor); n != 2 {
 		t.Errorf("%d more when all is settled, want 2", n)
 	}
+}
+
+// TestReaderAmongPagesWaitsForThisManagersCopy has another manager tell of the pages that are there up to an entry, and this one go on: not before its own copy has that entry,
+// as it would tell of pages that are older than the entry from which the reader reads the feed.
+func TestReaderAmongPagesWaitsForThisManagersCopy(t *testing.T) {
+	store := &late{Store: memledger.New(), before: 5}
+	l, err := ledger.Open(t.Context(), ledger.Config{Terms: lease.Default(), Clock: time.Now, Log: slog.New(slog.DiscardHandler), InFlight: 1}, store, memory.New(memory.Config{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cursor := ledger.Standing{Feed: 5, Last: 77}.Cursor(l)
+	synctest.Test(t, func(t *testing.T) {
+		if _, _, err := ledger.StandingOf(t.Context(), l, cursor); !errors.Is(err, ledger.ErrBehind) {
+			t.Errorf("the copy has no entry 5: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, _, err := ledger.StandingOf(ctx, l, cursor); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a reader that waits for less: %v", err)
+		}
+		store.after = 3
+		if at, ok, err := ledger.StandingOf(t.Context(), l, cursor); err != nil || !ok || at.Last != 77 || store.after != 0 {
+			t.Errorf("the copy has it soon: %+v, %v, %v, %d looks too early", at, ok, err, store.after)
+		}
+	})
 }

@@ -59,6 +59,8 @@ type Write struct {
 	Add Totals
 	// Segment, if not 0, is the ID of a segment that is in use from now on.
 	Segment uint32
+	// Number, if not 0, is the least number of Entries, and of all entries that are appended afterwards.
+	Number uint64
 }
 
 // Head is what a store says of the archive as a whole.
@@ -161,6 +163,36 @@ func Segments(ctx context.Context, s Store) (out []segment.Info, err error) {
 		})
 	})
 	return out, err
+}
+
+// Whole notes that each segment lies in one file or object: the parts that it was written in are not there. Segments before the last one are sealed, since nobody
+// goes on with what another manager was writing. The store is a copy of an archive that lay elsewhere, and no archive works on it yet.
+func Whole(s Store) error {
+	all, err := Segments(context.Background(), s)
+	if err != nil {
+		return err
+	}
+	var w Write
+	last := s.Head().Segment
+	for _, is := range all {
+		whole := is
+		if whole.Parts = ""; whole.ID < last {
+			whole.Sealed = true
+		}
+		if whole == is {
+			continue
+		}
+		v, err := schema.EncodeSegment(whole)
+		if err != nil {
+			return err
+		}
+		w.Early = append(w.Early, Change{schema.SegmentKey(schema.Segment, whole.ID), v})
+	}
+	if len(w.Early) == 0 {
+		return nil
+	}
+	_, err = s.Commit([]Write{w}) // it has no condition
+	return err
 }
 
 // Put adds a record's change.

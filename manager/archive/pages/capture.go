@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"shoal/channel"
@@ -34,35 +35,58 @@ type Capture struct {
 	ShowsVisitor bool   // the page shows the address of a peer that fetched it
 	Number       uint64 // of that peer, as trust.Peer has it; 0: not known
 	State        string // provisional, verified or withdrawn: how far its version is believed
+	Raw          uint64 // digest of the page as it came, where less was sent; 0: all was, or it is not known
+	Cut          string // why the body is not whole, as WARC-Truncated has it; empty: it is
 }
+
+// always is a time after that of any capture.
+var always = time.UnixMicro(1<<62 - 1)
 
 // Get reads a page as it was at a time: of the last visit then or before that was not withdrawn. A zero time means as it is: of the last visit whose version
 // is shown, so that one that is held, or contradicted by others, is not it.
 func (p *Pages) Get(ctx context.Context, rawURL string, at time.Time) (Capture, error) {
-	url, err := channel.Canonical(rawURL)
-	if err != nil {
-		return Capture{}, err
-	}
 	now := at.IsZero()
 	if now {
-		at = time.UnixMicro(1<<62 - 1)
+		at = always
 	}
-	var out Capture
-	err = p.ledger.View(func(snap ledger.Snapshot) error {
-		m, when, state, err := findCapture(snap, url, at, now)
-		if err != nil {
-			return err
-		}
-		if out, err = p.readCapture(snap, m); err != nil {
-			return err
-		}
-		out.URL, out.Fetched, out.State = url, when, StateName(state)
-		return ctx.Err()
+	return firstSpelling(rawURL, "get", func(url string) (out Capture, err error) {
+		err = p.ledger.View(func(snap ledger.Snapshot) error {
+			s := standings{snap: snap}
+			m, when, state, err := s.find(url, at, func(_ *pb.Capture, state trust.State) bool {
+				return state != trust.Withdrawn && (!now || state.Shown())
+			})
+			if err != nil {
+				return err
+			}
+			if out, err = p.readCapture(snap, m); err != nil {
+				return err
+			}
+			out.URL, out.Fetched, out.State = url, when, StateName(state)
+			return ctx.Err()
+		})
+		return out, err
 	})
+}
+
+// firstSpelling reads something of a URL by the first spelling under which it is stored.
+func firstSpelling[T any](rawURL, what string, read func(url string) (T, error)) (out T, err error) {
+	urls, err := channel.Spellings(rawURL)
 	if err != nil {
-		return Capture{}, fmt.Errorf("get %s: %w", url, err)
+		return out, err
 	}
-	return out, nil
+	var none error
+	for _, url := range urls {
+		got, err := read(url)
+		switch {
+		case err == nil:
+			return got, nil
+		case !errors.Is(err, ErrNotFound):
+			return out, fmt.Errorf("%s %s: %w", what, url, err)
+		case none == nil:
+			none = fmt.Errorf("%s %s: %w", what, url, err)
+		}
+	}
+	return out, none
 }
 
 // CaptureBy reads what a deliverer delivered of a page in a claim that began at a time, Unix seconds: the capture of which the page or its record says so; where neither
@@ -141,15 +165,14 @@ func firstBy(ctx context.Context, snap ledger.Snapshot, url string, by uint64, a
 	return found, when, err
 }
 
-// findCapture finds the last capture of a URL at a time or before that was not withdrawn, or, of now, whose version is shown.
-func findCapture(snap ledger.Snapshot, url string, at time.Time, now bool) (found *pb.Capture, when time.Time, state trust.State, err error) {
+// find finds the last capture of a URL at a time or before that is wanted.
+func (s *standings) find(url string, at time.Time, wanted func(*pb.Capture, trust.State) bool) (found *pb.Capture, when time.Time, state trust.State, err error) {
 	last := CaptureKey(url, at)
 	scheme := last[len(last)-1]
-	s := standings{snap: snap}
 	if err := s.look(url); err != nil {
 		return nil, when, 0, err
 	}
-	err = snap.ScanBack(last[:len(last)-9], append(bytes.Clone(last), 0xff), func(key, value []byte) (bool, error) {
+	err = s.snap.ScanBack(last[:len(last)-9], append(bytes.Clone(last), 0xff), func(key, value []byte) (bool, error) {
 		if len(key) != len(last) || key[len(key)-1] != scheme {
 			return true, nil
 		}
@@ -158,7 +181,7 @@ func findCapture(snap ledger.Snapshot, url string, at time.Time, now bool) (foun
 			return false, err
 		}
 		var err error
-		if state, err = s.capture(key, m); err != nil || state == trust.Withdrawn || now && !state.Shown() {
+		if state, err = s.capture(key, m); err != nil || !wanted(m, state) {
 			return true, err
 		}
 		found = m
@@ -178,9 +201,9 @@ func (p *Pages) readCapture(snap ledger.Snapshot, m *pb.Capture) (Capture, error
 		return Capture{}, err
 	}
 	place := p.segments.Place(at)
-	out := Capture{Status: int(m.Status), Mime: m.Mime, Revisit: m.Revisit, File: place.Name, Offset: place.Offset, Deliverer: delivererOf(m.Deliverer), Number: m.Deliverer, ShowsVisitor: m.ShowsVisitor}
+	out := Capture{Status: int(m.Status), Mime: m.Mime, Revisit: m.Revisit, File: place.Name, Offset: place.Offset, Deliverer: delivererOf(m.Deliverer), Number: m.Deliverer, ShowsVisitor: m.ShowsVisitor, Raw: m.Raw}
 	read, err := p.readPage(snap, at, schema.Location(m.Original))
-	out.Header, out.Body, out.Links = read.header, read.body, read.links
+	out.Header, out.Body, out.Links, out.Cut = read.header, read.body, read.links, read.cut
 	return out, err
 }
 
@@ -290,10 +313,17 @@ func (p *Pages) readAt(at segment.Location) (*warc.Read, []string, error) {
 		return nil, nil, err
 	}
 	defer func() { _ = in.Close() }() // it was only read
-	r := bufio.NewReader(in)
+	from := &witness{in: in}
+	r := bufio.NewReader(from)
 	rec, err := warc.ReadRecord(r)
 	if err != nil {
 		place := p.segments.Place(at)
+		switch {
+		case errors.Is(from.err, segment.ErrNone):
+			err = fmt.Errorf("%w: %w", ErrNotFound, from.err)
+		case from.err != nil:
+			err = from.err // and not what is wrong with half a record
+		}
 		return nil, nil, fmt.Errorf("%s at %d: %w", place.Name, place.Offset, err)
 	}
 	next, err := warc.ReadRecord(r)
@@ -301,6 +331,25 @@ func (p *Pages) readAt(at segment.Location) (*warc.Read, []string, error) {
 		return rec, nil, nil // the end of the segment, or another page
 	}
 	return rec, outlinks(next.Block), nil
+}
+
+// witness is a reader that remembers why it could not read on.
+type witness struct {
+	in  io.Reader
+	err error
+}
+
+func (w *witness) Read(b []byte) (int, error) {
+	n, err := w.in.Read(b)
+	if err != nil && err != io.EOF { // one that wraps io.EOF is a connection that ended
+		w.err = err
+	}
+	return n, err
+}
+
+// damaged tells whether a record was read and is not one: that stays so, unlike a disk or a server that does not answer.
+func damaged(err error) bool {
+	return errors.Is(err, warc.ErrMalformed) || errors.Is(err, segment.ErrShort)
 }
 
 // outlinks reads the links in a metadata record.

@@ -44,7 +44,7 @@ type Index struct {
 // CDXJ writes the index of captures as CDXJ, sorted. Captures are kept in an order that tells URLs apart which a searchable URL does not, so that they are
 // sorted anew: in memory where they are few, in temporary files where they are many.
 func (p *Pages) CDXJ(ctx context.Context, w io.Writer, x Index) error {
-	key, err := captures(x.URL, x.Prefix)
+	keys, err := captures(x.URL, x.Prefix)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (p *Pages) CDXJ(ctx context.Context, w io.Writer, x Index) error {
 	lines := lineSorter{run: maxSortRun}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		s, shown := standings{snap: snap}, statuses{}
-		return snap.Scan(key, nil, true, func(key, value []byte) (bool, error) {
+		return scanAll(snap, keys, true, func(key, value []byte) (bool, error) {
 			line, err := p.cdxLine(&s, shown, key, value, &want, x.Keys)
 			if err != nil || line == nil {
 				return true, err
@@ -72,20 +72,42 @@ func (p *Pages) CDXJ(ctx context.Context, w io.Writer, x Index) error {
 	return nil
 }
 
-// captures is how the keys of the captures begin: of one URL, of all that begin with it, or of everything if it is empty.
-func captures(rawURL string, prefix bool) ([]byte, error) {
-	key := []byte{schema.Capture}
+// captures is how the keys of the captures begin: of one URL, of all that begin with it, or of everything if it is empty. A URL may be stored in more
+// than one spelling.
+func captures(rawURL string, prefix bool) (keys [][]byte, err error) {
 	if rawURL == "" {
-		return key, nil
+		return [][]byte{{schema.Capture}}, nil
 	}
-	url, err := channel.Canonical(rawURL)
+	urls, err := channel.Spellings(rawURL)
 	if err != nil {
 		return nil, err
 	}
-	if key = append(key, SURT(url)...); !prefix {
-		key = append(key, 0)
+	for _, url := range urls {
+		key := append([]byte{schema.Capture}, SURT(url)...)
+		if !prefix {
+			key = append(key, 0)
+		}
+		keys = append(keys, key)
 	}
-	return key, nil
+	return keys, nil
+}
+
+// scanAll scans the keys that begin with one of some prefixes, prefix by prefix, until do says that it is enough.
+func scanAll(snap ledger.Snapshot, prefixes [][]byte, values bool, do func(key, value []byte) (bool, error)) error {
+	more := true
+	for _, prefix := range prefixes {
+		if !more {
+			return nil
+		}
+		if err := snap.Scan(prefix, nil, values, func(key, value []byte) (bool, error) {
+			var err error
+			more, err = do(key, value)
+			return more, err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // statuses tells by which status readers replay a capture. It is told of all captures in their order, in which those by http and https of the same host and
@@ -150,19 +172,19 @@ func (p *Pages) cdxLine(s *standings, shown statuses, key, value []byte, want *c
 	if err != nil {
 		return nil, err
 	}
-	return fmt.Appendf(nil, "%s %s %s\n", keys.of(url), when.Format("20060102150405"), b), nil
+	return fmt.Appendf(nil, "%s %s %s\n", keys.of(url), keys.time(when), b), nil
 }
 
 // EachURL calls do once for each URL that has a capture and begins with rawURL, until it has looked at most captures (0: at all). A URL that
 // was fetched by both schemes may come more than once.
 func (p *Pages) EachURL(ctx context.Context, rawURL string, most int, do func(url string)) error {
-	key, err := captures(rawURL, true)
+	keys, err := captures(rawURL, true)
 	if err != nil {
 		return err
 	}
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		last := ""
-		return snap.Scan(key, nil, false, func(key, _ []byte) (bool, error) {
+		return scanAll(snap, keys, false, func(key, _ []byte) (bool, error) {
 			if url := URLOfCapture(key); url != last {
 				last = url
 				do(url)

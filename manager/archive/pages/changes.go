@@ -39,13 +39,17 @@ func (p *Pages) Changes(ctx context.Context, cursor string, limit int) (changes 
 	return p.changes(ctx, cursor, limit, func(*pb.PageEvent) bool { return true }, nil)
 }
 
-// ChangesOf gives an indexer changes like Changes, of what a filter wants, with their states. It looks until it has found limit changes or has seen all.
+// ChangesOf gives an indexer changes like Changes, of what a filter wants, with their states. It looks until it has found limit changes or has seen all. Who begins
+// when retention has taken entries from the feed is told first of each page that is there, as created, and then of what has changed since it began.
 func (p *Pages) ChangesOf(ctx context.Context, cursor string, limit int, f Filter) (changes []Change, next string, err error) {
 	c, err := p.choose(ctx, f)
 	if err != nil {
 		return nil, "", err
 	}
-	for next = cursor; len(changes) < limit; {
+	if changes, next, err = p.standing(ctx, cursor, limit, &c); err != nil {
+		return nil, "", err
+	}
+	for len(changes) < limit {
 		more, after, err := p.changes(ctx, next, min(max(limit, filterBatch), ledger.MaxFeed), c.change, &c)
 		if err != nil {
 			return nil, "", err
@@ -88,7 +92,7 @@ func (p *Pages) changes(ctx context.Context, cursor string, limit int, wanted fu
 }
 
 // believed adds the states of the versions that changes are about, and leaves out those that are not wanted. That a page was withdrawn is always wanted: what
-// it shows instead is not, if it is not verified and that is asked for.
+// it shows instead is not, if a filter leaves that out.
 func (p *Pages) believed(changes []Change, events []*pb.PageEvent, c *chosen) (out []Change, err error) {
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		s := standings{snap: snap}
@@ -99,12 +103,16 @@ func (p *Pages) believed(changes []Change, events []*pb.PageEvent, c *chosen) (o
 			}
 			n := changes[i]
 			n.State = StateName(state)
+			wanted := state == trust.None || c.state(state)
+			if n.Event == Withdrawn {
+				wanted = wanted && c.wants(events[i].GetDeliverer(), n.ShowsVisitor)
+			}
 			switch {
-			case state == trust.None || c.state(state):
+			case wanted:
 			case n.Event != Withdrawn:
 				continue
 			default:
-				n.State, n.Deliverer, n.Status, n.Mime, n.Digest = "", "", 0, "", 0
+				n.State, n.Deliverer, n.Status, n.Mime, n.Digest, n.ShowsVisitor = "", "", 0, "", 0, false
 				n.at, n.original = segment.Location{}, segment.Location{}
 			}
 			out = append(out, n)

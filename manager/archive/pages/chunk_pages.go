@@ -21,7 +21,7 @@ func (p *Pages) Take(ctx context.Context, set ledger.PageSet) (j *ledger.Job, to
 		p.building.RUnlock()
 		p.hosts.Unlock(set.Host, h, false)
 	}
-	b := builder{outbox: deliveredBy(&set), key: schema.Key3(schema.Delivered, uint64(set.Channel), uint64(set.Gen), set.Seq), p: p, id: set.Channel, gen: set.Gen, seed: set.Seed, now: set.Now, by: set.Deliverer, account: set.Account, several: set.Several, drafts: make(map[uint64]*draft, len(set.Pages))}
+	b := builder{outbox: deliveredBy(&set), key: schema.Key3(schema.Delivered, uint64(set.Channel), uint64(set.Gen), set.Seq), p: p, id: set.Channel, gen: set.Gen, seed: set.Seed, now: set.Now, by: set.Deliverer, account: set.Account, several: set.Several, textOnly: set.TextOnly, drafts: make(map[uint64]*draft, len(set.Pages))}
 	if err := b.build(ctx, set); err != nil {
 		done()
 		return nil, told, nil, err
@@ -41,6 +41,7 @@ type builder struct {
 
 	by, account uint64 // numbers of who delivers
 	several     bool   // other accounts deliver too
+	textOnly    bool   // of HTML pages the text alone is kept
 	contradicts []contradiction
 	told        ledger.Retold
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -59,8 +58,9 @@ type Delivered struct {
 	Status   int
 	Change   channel.Change
 	Digest   uint64 // of the content that the peer fetched, by its own computation; 0: it says "unchanged" and names none, as after a 304
+	Raw      uint64 // digest of the page as it came, where less was sent; 0: all was
 	Shingle  uint64
-	Modified int64      // Last-Modified of the answer, Unix seconds; 0: the server says nothing
+	Modified int64      // as Modified, of the answer
 	Size     int        // bytes of the stored version
 	Visits   int        // of the page, with this one
 	Changes  int        // of them that found a change which counts
@@ -149,7 +149,7 @@ func delivered(t *pb.Trust, v *pb.Visited) Delivered {
 	lastSeen(&g, v.LastBy, v.LastAt)
 	return Delivered{
 		URL: v.Address, Hash: v.Url, Final: string(v.Final), Fetched: schema.Time(v.FetchedUs), Status: int(v.Status), Change: channel.Change(v.Change),
-		Digest: v.Digest, Shingle: v.Shingle, Modified: v.Modified, Size: int(v.Size), Visits: int(v.Visits), Changes: int(v.Changes), First: schema.Time(v.FirstUs),
+		Digest: v.Digest, Raw: v.Raw, Shingle: v.Shingle, Modified: v.Modified, Size: int(v.Size), Visits: int(v.Visits), Changes: int(v.Changes), First: schema.Time(v.FirstUs),
 		Record: g,
 	}
 }
@@ -190,11 +190,9 @@ func (p *Pages) Record(ctx context.Context, id channel.ID, hash uint64) (d Deliv
 			t = without(storedBefore(m))
 		}
 		d = Delivered{
-			URL: m.Url, Hash: hash, Fetched: schema.Time(m.FetchedUs), Status: int(m.Status), Digest: m.Digest, Shingle: m.Shingle, Size: int(m.Size),
+			URL: m.Url, Hash: hash, Fetched: schema.Time(m.FetchedUs), Status: int(m.Status), Digest: m.Digest, Raw: m.Raw, Shingle: m.Shingle, Size: int(m.Size),
 			Visits: int(m.Visits), Changes: int(m.Changes), First: schema.Time(m.FirstUs), Record: recordOf(t),
-		}
-		if at, err := http.ParseTime(string(m.LastModified)); err == nil && at.Unix() > 0 {
-			d.Modified = at.Unix()
+			Modified: dated(string(m.LastModified), schema.Time(m.FetchedUs).Add(-clocksApart)),
 		}
 		lastSeen(&d.Record, m.LastBy, m.LastAt)
 		return ctx.Err()

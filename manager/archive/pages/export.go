@@ -35,6 +35,20 @@ func (c *Change) content() bool { return c.Event != Gone && c.at != (segment.Loc
 // ContentType is the Content-Type that the page came with; several as one list.
 func (c Content) ContentType() string { return warc.FieldList(c.Header, "Content-Type") }
 
+// unreadable tells whether what a change is about is not there: it was removed since, by retention or a takedown, or its record is damaged. That is counted and logged:
+// those who read the feed must come past it.
+func (p *Pages) unreadable(c *Change, err error) bool {
+	if errors.Is(err, ErrNotFound) {
+		return true
+	}
+	if !damaged(err) {
+		return false
+	}
+	p.damaged.Add(1)
+	p.cfg.Log.Warn("a page is left out, as its record is damaged: shoal archive verify tells what else is", "url", c.URL, "fetched", c.Fetched, "err", err)
+	return true
+}
+
 // Content reads what a change is about. A page that has been removed since is ErrNotFound.
 func (p *Pages) Content(c Change) (out Content, err error) {
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
@@ -68,7 +82,7 @@ var ErrFormat = errors.New("archive: no such format")
 
 // ExportOptions say what to export.
 type ExportOptions struct {
-	Since  string // cursor; empty: from the beginning
+	Since  string // cursor; empty: from the beginning, see Pages.ChangesOf
 	Format Format
 	Body   bool // FormatJSON: the page as it came, too
 	Limit  int  // changes; 0: all there are
@@ -89,8 +103,8 @@ type Line struct {
 	Lang    string    `json:"lang,omitempty"`
 	Text    string    `json:"text,omitempty"`
 	Links   []string  `json:"links,omitempty"`
-	Body    []byte    `json:"body,omitempty"` // base64
-	Removed bool      `json:"removed,omitempty"`
+	Body    []byte    `json:"body,omitempty"`    // base64
+	Removed bool      `json:"removed,omitempty"` // it cannot be read any more, see Pages.Line
 
 	State        string `json:"state,omitempty"`         // provisional, verified or withdrawn
 	Deliverer    string `json:"deliverer,omitempty"`     // number of the peer whose delivery this is
@@ -172,7 +186,7 @@ func (p *Pages) exportOne(w io.Writer, c Change, o ExportOptions) error {
 }
 
 // Line makes the JSON form of a change, with text and links, or the page as it came. Text that the worker has not come to yet is
-// extracted now.
+// extracted now. Of what retention or a takedown has removed, or what is damaged, it says so.
 func (p *Pages) Line(c Change, withText, withBody bool) (Line, error) {
 	l := Line{Cursor: c.Cursor, URL: c.URL, Event: c.Event.String(), Near: c.Near, Fetched: c.Fetched, Status: c.Status, Mime: c.Mime, State: c.State, Deliverer: c.Deliverer, ShowsVisitor: c.ShowsVisitor}
 	if c.Digest != 0 {
@@ -182,8 +196,8 @@ func (p *Pages) Line(c Change, withText, withBody bool) (Line, error) {
 		return l, nil
 	}
 	content, err := p.Content(c)
-	if errors.Is(err, ErrNotFound) {
-		l.Removed = true // by retention or a takedown
+	if p.unreadable(&c, err) {
+		l.Removed = true
 		return l, nil
 	}
 	if err != nil {
@@ -212,8 +226,8 @@ func (p *Pages) exportWARC(w io.Writer, c Change) error {
 		return nil
 	}
 	page, err := p.Content(c)
-	if errors.Is(err, ErrNotFound) {
-		return nil // removed since
+	if p.unreadable(&c, err) {
+		return nil
 	}
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -149,10 +150,14 @@ func (b *builder) page(p *channel.Page) error {
 // unchanged notes a visit that brought nothing new. A page that we do not have, or have otherwise, is fetched in full next time.
 func (b *builder) unchanged(d *draft, p *channel.Page) error {
 	was := d.page
-	if was.FirstUs == 0 || was.Content == nil || was.Gone || (p.Change == channel.Unchanged && p.Digest != 0 && p.Digest != was.Digest) {
-		b.p.mismatched.Add(1)
+	unfounded := was.FirstUs == 0 || was.Content == nil || was.Gone || (p.Change == channel.Unchanged && p.Digest != 0 && p.Digest != toldOf(was))
+	if unfounded || b.otherForm(was, p) {
+		if unfounded {
+			b.p.mismatched.Add(1)
+		}
+		b.told.Unfounded = append(b.told.Unfounded, ledger.Unfounded{PageDigest: channel.PageDigest{URL: d.url, Content: p.Digest}, Near: p.Change == channel.NearUnchanged, Form: !unfounded})
 		if was.FirstUs != 0 {
-			was.Digest, was.Settled, was.Etag, was.LastModified = 0, 0, nil, nil
+			was.Digest, was.Raw, was.Settled, was.Etag, was.LastModified = 0, 0, 0, nil, nil
 			b.keep(d)
 		}
 		return nil
@@ -160,8 +165,14 @@ func (b *builder) unchanged(d *draft, p *channel.Page) error {
 	b.keep(d)
 	old, last := storedBefore(was), b.visits(was)
 	b.visit(d, p)
-	b.said(d, p, p.Digest, old, last)
+	b.validators(was, p, last)
+	digest := uint64(0)
+	if p.Digest == was.Digest && was.Raw == 0 { // else it is of no content that came, or does not tell what was sent of it
+		digest = was.Digest
+	}
+	b.said(d, p, digest, old, last)
 	b.seen(was)
+	was.Missing, was.MissingUs, was.MissingBy = 0, 0, 0 // it is there
 	b.job.Add.Unchanged++
 	r := warc.Record{
 		Type: warc.Revisit, Profile: warc.SameDigest, Date: p.Fetched, URI: p.URL, Payload: [32]byte(was.Sha256), Protocol: warc.Protocol(p.Header, p.URL),
@@ -173,7 +184,19 @@ func (b *builder) unchanged(d *draft, p *channel.Page) error {
 	case len(p.Header) > 0:
 		r.Head = warc.HTTPHeader(p.Header, p.Status, int(was.Size))
 	}
-	return b.record(r, was.Content, p, &pb.Capture{Status: uint32(p.Status), Sha256: was.Sha256, Mime: was.Mime, Revisit: true, Deliverer: b.by, Said: true, Digest: was.Digest, ShowsVisitor: was.Content.ShowsVisitor}, nil)
+	return b.record(r, was.Content, p, &pb.Capture{Status: uint32(p.Status), Sha256: was.Sha256, Mime: was.Mime, Revisit: true, Deliverer: b.by, Said: true, Digest: was.Digest, Raw: was.Raw, ShowsVisitor: was.Content.ShowsVisitor}, nil)
+}
+
+// otherForm reports whether the text of a page is stored, and the channel keeps pages as they come now, or the other way round. A 304 and the digest, which is of what came,
+// say nothing of that.
+func (b *builder) otherForm(was *pb.Page, p *channel.Page) bool {
+	switch {
+	case was.Size == 0:
+		return false
+	case !b.textOnly:
+		return was.Raw != 0
+	}
+	return was.Raw == 0 && (markup.IsHTML(was.Mime) || was.Mime != "text/plain" && MediaType(p.Header) == "text/plain")
 }
 
 // visit updates what every successful visit does.
@@ -185,11 +208,22 @@ func (b *builder) visit(d *draft, p *channel.Page) {
 	m.FetchedUs = p.Fetched.UnixMicro()
 	m.Visits++
 	m.Depth = uint32(p.Depth)
-	if v := warc.Field(p.Header, "ETag"); isValidator(v) {
-		m.Etag = []byte(v)
-	}
-	if v := warc.Field(p.Header, "Last-Modified"); isValidator(v) {
-		m.LastModified = []byte(v)
+}
+
+// validators takes in by what the next peer may ask whether a page has changed, of a visit that saw the content which is stored. If that names others than are known, none is
+// known any more, and the next one's count if it is another peer: who has seen the page change could name the new ones with the old content, and the host would say to all
+// who come later that nothing has changed.
+func (b *builder) validators(m *pb.Page, p *channel.Page, last lastVisit) {
+	for name, known := range map[string]*[]byte{"ETag": &m.Etag, "Last-Modified": &m.LastModified} {
+		v := warc.Field(p.Header, name)
+		switch {
+		case warc.Opaque(string(*known)) == warc.Opaque(v), !isValidator(v) && len(p.Body) == 0:
+		case len(*known) > 0 && p.Status == http.StatusNotModified: // the host says so of what is known, whatever it calls it now
+		case len(*known) > 0 || !isValidator(v):
+			*known = nil
+		case !b.several || last.by != b.by:
+			*known = []byte(v)
+		}
 	}
 }
 
@@ -210,15 +244,17 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 		return nil
 	}
 	old, last := storedBefore(was), b.visits(was)
-	was.Etag, was.LastModified = nil, nil
 	b.visit(d, p)
+	if same {
+		b.validators(was, p, last)
+	} else {
+		was.Etag, was.LastModified = nil, nil
+		b.validators(was, p, lastVisit{})
+	}
 	b.compare(was, sha, here)
 	b.delivered(was, same)
 	was.Status = uint32(p.Status)
-	digest := p.Digest // of the page as it came; what is sent may be its text only, or nothing where it leads elsewhere
-	if digest == 0 {
-		digest = channel.ContentDigest(p.Body)
-	}
+	digest, raw := contentDigest(p)
 	mime := MediaType(p.Header)
 	r := warc.Record{
 		Type: warc.Response, Date: p.Fetched, URI: p.URL, Payload: sha, Truncated: cutBy(p), Protocol: warc.Protocol(p.Header, p.URL),
@@ -229,7 +265,7 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 		return err
 	}
 	r.ShowsVisitor = p.ShowsVisitor || stored.GetShowsVisitor()
-	capture := &pb.Capture{Status: uint32(p.Status), Sha256: sha[:], Mime: mime, Deliverer: b.by, ShowsVisitor: r.ShowsVisitor, Digest: versionDigest(p, digest)}
+	capture := &pb.Capture{Status: uint32(p.Status), Sha256: sha[:], Mime: mime, Deliverer: b.by, ShowsVisitor: r.ShowsVisitor, Digest: versionDigest(p, digest), Raw: raw}
 	if stored != nil {
 		r.Type, r.Profile, r.Body = warc.Revisit, warc.SameDigest, nil
 		capture.Revisit = true
@@ -248,7 +284,7 @@ func (b *builder) content(d *draft, p *channel.Page) error {
 	if err != nil {
 		return err
 	}
-	if was.Content, was.Sha256, was.Digest = c, sha[:], digest; was.Settled != digest {
+	if was.Content, was.Sha256, was.Digest, was.Raw = c, sha[:], digest, raw; was.Settled != digest {
 		was.Settled = 0 // what the record will say of this version is not known yet
 	}
 	was.Mime, was.Size, was.Gone = mime, uint32(len(p.Body)), !here

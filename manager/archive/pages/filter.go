@@ -13,7 +13,8 @@ import (
 
 // Filter says which captures and changes are wanted. The zero Filter wants all.
 type Filter struct {
-	// Deliverer names a peer, an account, or the number by which captures name a peer: only what they delivered is wanted. Empty: whoever delivered.
+	// Deliverer names a peer, an account, or the number by which captures name a peer: only what they delivered is wanted. Of the page feed that is also each event that
+	// says that a page is withdrawn: whose version that was it does not say. Empty: whoever delivered.
 	Deliverer string
 	// Verified wants only what another account in another network saw alike. Of the page feed that is the events that say so, and those that say that a page is gone
 	// or withdrawn.
@@ -88,6 +89,10 @@ func (c *chosen) change(e *pb.PageEvent) bool {
 		if c.verified {
 			return false // told again when it is verified
 		}
+	case Gone:
+		return c.wants(e.GetDeliverer(), false) // there is nothing of it that could show anything
+	case Withdrawn:
+		return true // whoever has what was told before must know; what the page shows instead is another matter
 	}
 	return c.wants(e.GetDeliverer(), e.GetShowsVisitor())
 }

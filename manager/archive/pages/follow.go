@@ -2,6 +2,8 @@ package pages
 
 import (
 	"bytes"
+	"errors"
+	"net/http"
 	"time"
 
 	"shoal/channel"
@@ -91,10 +93,10 @@ func (v *verdicts) leave(url string, w *pb.Version) error {
 func captureOf(snap ledger.Snapshot, url string, w *pb.Version) (key []byte, c *pb.Capture, err error) {
 	if w.FetchedUs != 0 {
 		key, c = CaptureKey(url, time.UnixMicro(w.FetchedUs)), new(pb.Capture)
-		if ok, err := ledger.Get(snap, key, c); err != nil || ok {
+		if ok, err := ledger.Get(snap, key, c); err != nil || ok && (c.Digest == w.Digest || c.Digest == 0) {
 			return key, c, err
 		}
-		key, c = nil, nil // retention has removed it; a later one has the same content
+		key, c = nil, nil // retention has removed it, or it is of another version; a later one has the same content
 	}
 	prefix := append([]byte{schema.Capture}, SURT(url)...)
 	from := CaptureKey(url, time.Unix(w.At, 0))
@@ -117,12 +119,17 @@ func captureOf(snap ledger.Snapshot, url string, w *pb.Version) (key []byte, c *
 // settle makes the state of a page that of another version of it, or of none, and tells so.
 func (v *verdicts) settle(m *pb.Page, t *pb.Trust, shown *pb.Version) error {
 	kind := Withdrawn
-	switch {
-	case m.Withdrawn && shown != nil:
+	switch was := t.Shows == 0 || describes(t, t.Shows); {
+	case shown != nil && (m.Withdrawn || was && m.Gone):
 		kind = Created
-	case shown != nil && (t.Shows == 0 || describes(t, t.Shows)):
+	case shown != nil && was:
 		kind = Changed
 	}
+	return v.settleAs(kind, m, t, shown)
+}
+
+// settleAs is settle, which tells that a page that is there is as a kind of event says. A page that was found gone since is gone, whatever version of it is shown.
+func (v *verdicts) settleAs(kind Event, m *pb.Page, t *pb.Trust, shown *pb.Version) error {
 	var c *pb.Capture
 	var key []byte
 	var err error
@@ -134,14 +141,20 @@ func (v *verdicts) settle(m *pb.Page, t *pb.Trust, shown *pb.Version) error {
 	if err != nil {
 		return err
 	}
+	if k, n, err := v.goneSince(m.Url, t, key); err != nil {
+		return err
+	} else if n != nil {
+		key, c, shown = k, n, &pb.Version{Digest: n.Digest, By: n.Deliverer}
+	}
 	gone := m.Gone && !m.Withdrawn
 	m.Etag, m.LastModified, m.Missing, m.MissingUs, m.MissingBy = nil, nil, 0, 0, 0
 	m.Before, m.BeforeAccount, m.Confirmed, m.Account, m.Settled = 0, 0, false, 0, 0
 	if c == nil { // nothing of it is shown, or what should be is not kept any more
-		m.Withdrawn, m.Gone, m.Digest, m.Sha256, m.Content = true, true, 0, nil, nil
+		m.Withdrawn, m.Gone, m.Digest, m.Raw, m.Sha256, m.Content = true, true, 0, 0, nil, nil
 	} else {
-		m.Withdrawn, m.Gone = false, c.Status < 200 || c.Status >= 300 && c.Status != 304
-		m.Digest, m.Shingle, m.Sha256, m.Status, m.Mime, m.Deliverer = shown.Digest, shown.Shingle, c.Sha256, c.Status, c.Mime, c.Deliverer
+		status := statusOf(c)
+		m.Withdrawn, m.Gone = false, status < 200 || status >= 300
+		m.Digest, m.Raw, m.Shingle, m.Sha256, m.Status, m.Mime, m.Deliverer = shown.Digest, c.Raw, shown.Shingle, c.Sha256, status, c.Mime, c.Deliverer
 		m.Content = nil
 		content := new(pb.Content)
 		if ok, err := ledger.Get(v.snap, schema.PayloadKey(schema.Content, schema.Padded(c.Sha256)), content); err != nil {
@@ -157,8 +170,36 @@ func (v *verdicts) settle(m *pb.Page, t *pb.Trust, shown *pb.Version) error {
 	if c != nil {
 		at = timeOf(key)
 	}
+	if kind != Withdrawn && m.Gone {
+		kind = Gone // as a redirect is
+	}
 	v.tell(kind, m.Url, at, c, shown)
 	return nil
+}
+
+// goneSince finds the last capture of a page that is believed, if that found the page gone, and later than a capture of a version; nil: it did not. A record knows nothing
+// of such visits.
+func (v *verdicts) goneSince(url string, t *pb.Trust, version []byte) (key []byte, c *pb.Capture, err error) {
+	s := standings{snap: v.snap, url: url, record: t}
+	c, when, _, err := s.find(url, always, func(_ *pb.Capture, state trust.State) bool { return state.Shown() })
+	if errors.Is(err, ErrNotFound) || err == nil && c.Status < 400 {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if key = CaptureKey(url, when); bytes.Compare(key, version) <= 0 {
+		return nil, nil, nil
+	}
+	return key, c, nil
+}
+
+// statusOf is the status of the page that a capture saw: only of one that is there a server says that nothing has changed.
+func statusOf(c *pb.Capture) uint32 {
+	if c.Status == http.StatusNotModified {
+		return http.StatusOK
+	}
+	return c.Status
 }
 
 // describes tells whether a version of a record that may be shown has this digest.
@@ -175,7 +216,13 @@ func describes(t *pb.Trust, digest uint64) bool {
 func (v *verdicts) verified(m *pb.Page, w *pb.Version) error {
 	if !w.Credited {
 		w.Credited = true
-		v.earn(w, uint64(m.Size))
+		bytes := uint64(m.Size)
+		if v.worth != nil {
+			bytes = min(bytes, uint64(v.worth.Bytes))
+		}
+		if v.worth == nil || !v.worth.Nothing {
+			v.earn(w, bytes)
+		}
 	}
 	if c := firstShown(m, w); c != nil {
 		v.tell(Verified, m.Url, w.FetchedUs, c, w)
@@ -211,7 +258,7 @@ func (v *verdicts) tell(kind Event, url string, atUs int64, c *pb.Capture, w *pb
 	now := schema.Micros(v.now)
 	e := &pb.PageEvent{Url: url, Event: uint32(kind), FetchedUs: now}
 	if c != nil {
-		e.FetchedUs, e.Status, e.Mime, e.At, e.Original, e.Deliverer, e.ShowsVisitor = atUs, c.Status, c.Mime, c.At, c.Original, c.Deliverer, c.ShowsVisitor
+		e.FetchedUs, e.Status, e.Mime, e.At, e.Original, e.Deliverer, e.ShowsVisitor = atUs, statusOf(c), c.Mime, c.At, c.Original, c.Deliverer, c.ShowsVisitor
 		e.Digest = w.Digest
 	}
 	v.entries = append(v.entries, &pb.Entry{Channel: uint64(v.id), WhenUs: now, Page: e})

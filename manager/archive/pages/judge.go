@@ -22,6 +22,14 @@ type Judged struct {
 	Page trust.Page
 	// Was is the record as it was read: then a page of which nothing new is said costs nothing. The zero Page: not known.
 	Was trust.Page
+	// Worth is what there is to be credited for, if the version becomes verified by this; nil: all of it.
+	Worth *Worth
+}
+
+// Worth is how much a version is credited for that was seen alike, and not with the same bytes. What nobody sees could be of any size, and differ each time.
+type Worth struct {
+	Bytes   int  // at most so many: of the smaller of the two
+	Nothing bool // the version before was alike too
 }
 
 // judgeBatch is how many pages are judged in one write, and with one hold of their host.
@@ -101,6 +109,7 @@ func (p *Pages) judge(ctx context.Context, id channel.ID, of *Delivery, part []J
 	return p.decide(ctx, id, of, func(v *verdicts) ([]ledger.Change, error) {
 		for i := range part {
 			j := &part[i]
+			v.worth = j.Worth
 			err := v.page(j.Hash, of.fact(j.Hash), func(old *pb.Trust, _ trust.Page) (trust.Page, bool, error) {
 				g := j.Page
 				err := v.withhold(&g, j.Hash, old)
@@ -201,6 +210,7 @@ type verdicts struct {
 	changes   []ledger.Change
 	entries   []*pb.Entry
 	earned    []earned
+	worth     *Worth // of the page in hand
 }
 
 // page stores what a page's record becomes. A record without a version says nothing: the Machine does not know who delivered.

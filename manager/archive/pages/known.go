@@ -55,12 +55,16 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time, looke
 			if err := schema.Decode(value, m); err != nil {
 				return false, err
 			}
+			if past, err := respelt(snap, id, m); err != nil || past {
+				return true, err
+			}
 			if m.Withdrawn {
 				m.FetchedUs = 0 // nothing is known of it: it waits longest
-				missed.look(m)
 			}
 			if !m.Gone {
 				k.Pages++
+			}
+			if !m.Gone || m.Withdrawn {
 				missed.look(m)
 			}
 			blind := len(looked) > 0 && slices.Contains(looked, schema.Number(key, 1))
@@ -81,14 +85,17 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time, looke
 				return false, err
 			}
 			url := schema.Number(key, 1)
-			told, err := tells(url, m)
+			told, sure, err := tells(url, m)
 			if err != nil {
 				return false, err
 			}
-			pages = append(pages, knownPage{
-				url: url, digest: m.Digest, rate: float32(m.Changes+1) / float32(m.Visits+2), rank: rank,
-				etag: string(m.Etag), modified: string(m.LastModified), told: told && !blind,
-			})
+			page := knownPage{url: url, digest: toldOf(m), rate: float32(m.Changes+1) / float32(m.Visits+2), rank: rank, told: told && !blind}
+			if sure || !askedWhole(url, since) {
+				page.etag, page.modified = string(m.Etag), string(m.LastModified)
+			} else if m.Raw != 0 {
+				page.told = false // of what was sent the digest of the page as it came says nothing
+			}
+			pages = append(pages, page)
 			return true, ctx.Err()
 		})
 		if err != nil {
@@ -107,6 +114,17 @@ func (p *Pages) Known(ctx context.Context, id channel.ID, since time.Time, looke
 	return k, nil
 }
 
+// respelt reports whether a page that a peer of 0.1.0 stored, with "^" in its path, was looked at since in the spelling of today. No peer would fetch it as it is stored.
+func respelt(snap ledger.Snapshot, id channel.ID, old *pb.Page) (bool, error) {
+	url := channel.Respell(old.Url)
+	if url == old.Url {
+		return false, nil
+	}
+	m := new(pb.Page)
+	ok, err := ledger.Get(snap, schema.Key2(schema.Page, uint64(id), channel.URLHash(url)), m)
+	return ok && m.Url == url && m.FetchedUs >= old.FetchedUs, err
+}
+
 // knownPage is what is known of a page that is there.
 type knownPage struct {
 	url, digest    uint64
@@ -116,12 +134,18 @@ type knownPage struct {
 	told           bool // a peer may be told what it is said to be
 }
 
-// telling tells which pages of a channel a peer may be told digest and validators of: those for which trust.Page.Tells holds, of the version that is stored. Else
+// askedWhole tells whether a page that only two accounts have seen alike is to be seen whole this time: each second crawl. The validators that came with it are their word. Two
+// liars could name the true page's with another content, and the host would say to all who come later that nothing has changed.
+func askedWhole(url uint64, since time.Time) bool {
+	return !since.IsZero() && (url^uint64(since.UnixMicro()))*0x9e3779b97f4a7c15>>63 == 0
+}
+
+// telling tells which pages of a channel a peer may be told digest and validators of, and of which a third account is sure: those for which trust.Page.Tells holds, of the version that is stored. Else
 // a peer could say that a page is as it was told, and so confirm a liar's version without having seen it. Where only one account delivers, no other
 // could confirm anything, and all is told. As long as no page was ever judged, another account's delivery of the same content counts.
-func (p *Pages) telling(snap ledger.Snapshot, id channel.ID) (func(url uint64, m *pb.Page) (bool, error), error) {
+func (p *Pages) telling(snap ledger.Snapshot, id channel.ID) (func(url uint64, m *pb.Page) (told, sure bool, err error), error) {
 	if !p.ledger.Several() {
-		return func(uint64, *pb.Page) (bool, error) { return true, nil }, nil
+		return func(uint64, *pb.Page) (bool, bool, error) { return true, true, nil }, nil
 	}
 	if !p.judged.Load() {
 		err := snap.Scan([]byte{schema.Trust}, nil, false, func([]byte, []byte) (bool, error) {
@@ -133,17 +157,17 @@ func (p *Pages) telling(snap ledger.Snapshot, id channel.ID) (func(url uint64, m
 		}
 	}
 	if !p.judged.Load() {
-		return func(_ uint64, m *pb.Page) (bool, error) { return m.Account == 0 || m.Confirmed, nil }, nil
+		return func(_ uint64, m *pb.Page) (bool, bool, error) { return m.Account == 0 || m.Confirmed, true, nil }, nil
 	}
 	t := new(pb.Trust)
-	return func(url uint64, m *pb.Page) (bool, error) {
+	return func(url uint64, m *pb.Page) (bool, bool, error) {
 		if m.Settled != 0 && m.Settled == m.Digest { // most pages are
-			return true, nil
+			return true, true, nil
 		}
 		t.Reset()
 		_, err := ledger.Get(snap, schema.Key2(schema.Trust, uint64(id), url), t)
 		g := recordOf(t)
-		return g.Tells() && g.Cur.Digest == m.Digest, err
+		return g.Tells() && g.Cur.Digest == m.Digest, g.Cur.Seen() > 1, err
 	}, nil
 }
 

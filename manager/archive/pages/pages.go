@@ -53,12 +53,14 @@ type Pages struct {
 	hosts      keylock.Locks[string, struct{}] // the pages of one host are decided one chunk at a time
 	building   sync.RWMutex                    // read-held while a chunk is made and stored; see waitForChunks
 	texting    sync.Mutex                      // held by a step of text extraction, and by what it must not overlap
+	failed     textFailures                    // guarded by texting
 	judging    sync.Mutex                      // held while credits are added to
 	naming     sync.Mutex                      // held while an account takes a nickname
 	ranking    sync.Mutex                      // guards lastRanking
 	judged     atomic.Bool                     // pages were judged, ever
 	revised    atomic.Uint64                   // counts what changes records otherwise than by judging a delivery, before it gives the host back
 	mismatched atomic.Uint64
+	damaged    atomic.Uint64 // records of which readers were told that they are no more, or whose text was left out
 	text       textProgress
 	census     atomic.Pointer[Census] // the last one; nil: none yet
 	recount    chan struct{}          // has room for one
@@ -113,6 +115,7 @@ func (p *Pages) HoldHosts(urls []string) (release func()) {
 
 // Figures are what the room has counted.
 type Figures struct {
+	Unreadable uint64    // damaged records of which readers of feed and exports were told that they are no more, each time, and records whose text was left out
 	Mismatched uint64    // pages said to be unchanged that are not stored, or whose digest is another
 	Texted     uint64    // changes that text extraction is done with, ever
 	Oldest     time.Time // when the first of the other changes happened; zero: unknown
@@ -121,7 +124,7 @@ type Figures struct {
 
 // Figures gives the figures as they are.
 func (p *Pages) Figures() Figures {
-	f := Figures{Mismatched: p.mismatched.Load()}
+	f := Figures{Mismatched: p.mismatched.Load(), Unreadable: p.damaged.Load()}
 	f.Texted, f.Oldest = p.text.get()
 	if c := p.census.Load(); c != nil {
 		f.Census = *c

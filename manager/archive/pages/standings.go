@@ -1,6 +1,8 @@
 package pages
 
 import (
+	"slices"
+
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
@@ -129,6 +131,21 @@ func (s *standings) isSuspended(deliverer uint64) (bool, error) {
 	return found && !m.Pardon, nil
 }
 
+// disown takes out of a record what suspended deliverers have said, and tells who they are whose word was in it. Those who vouch come before those who delivered: what
+// is left of a version then is what others say.
+func (s *standings) disown(g *trust.Page) (changed []trust.Peer, err error) {
+	for _, by := range slices.Concat(g.Cur.Also[:], g.Prev.Also[:], []trust.Peer{g.Cur.By, g.Prev.By}) {
+		suspended, err := s.isSuspended(uint64(by))
+		if err != nil {
+			return nil, err
+		}
+		if was := *g; suspended && (g.Withdraw(by) || *g != was) {
+			changed = append(changed, by)
+		}
+	}
+	return changed, nil
+}
+
 // change is how far the version that a line of the feed tells of is believed now.
 func (s *standings) change(e *pb.PageEvent) (trust.State, error) {
 	if Event(e.GetEvent()) == Gone || e.GetAt() == nil {
@@ -166,7 +183,11 @@ func MayBeShown(snap ledger.Snapshot, url string, purged []uint64) (func(key []b
 	if err := s.look(url); err != nil {
 		return nil, err
 	}
-	if s.record = WithoutDeliverers(s.record, purged); s.record == nil {
+	var err error
+	if s.record, _, _, err = Purged(snap, s.record, purged); err != nil {
+		return nil, err
+	}
+	if s.record == nil {
 		s.record = &pb.Trust{}
 	}
 	return func(key []byte, m *pb.Capture) (bool, error) {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Keys says by which keys a CDXJ index sorts. Readers look for a URL by the key that they make of it, and their families differ.
@@ -34,6 +35,15 @@ func (k Keys) of(canonical string) string {
 		return LibrarySURT(canonical)
 	}
 	return SearchableURL(canonical)
+}
+
+// time writes when a capture was made. Webrecorder's readers, whose specification allows milliseconds, compare it with the times in WARC files; pywb reads 14 digits.
+func (k Keys) time(at time.Time) string {
+	seconds := at.Format("20060102150405")
+	if k == SURTKeys {
+		return seconds
+	}
+	return seconds + fmt.Sprintf("%03d", at.Nanosecond()/int(time.Millisecond))
 }
 
 // LibrarySURT is the key that the Internet Archive's surt library makes of a canonical URL. Unlike SearchableURL it decodes what is percent-encoded, as often as

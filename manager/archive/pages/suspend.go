@@ -3,6 +3,7 @@ package pages
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -27,13 +28,14 @@ type Revised struct {
 // Withhold withdraws what a deliverer said of some pages of a channel, as trust.Page.Withdraw does. What each record was before is kept, for GiveBack. also
 // is made durable in the same write. Pages that say nothing of the deliverer stay as they are, so that it may be repeated.
 func (p *Pages) Withhold(ctx context.Context, id channel.ID, hashes []uint64, by trust.Peer, also Also) error {
-	return p.revise(ctx, id, hashes, also, func(v *verdicts, hash uint64, out *Revised) error {
+	return p.revise(ctx, id, len(hashes), also, func(v *verdicts, n int, out *Revised) error {
+		hash := hashes[n]
 		return v.page(hash, nil, func(old *pb.Trust, was trust.Page) (trust.Page, bool, error) {
 			g := was
 			again := g.Withdraw(by)
 			out.Again = out.Again || again
 			if g == was {
-				return g, false, v.resettle(hash, by)
+				return g, false, v.resettle(hash, by, old, out)
 			}
 			out.Pages++
 			if err := v.take(hash, by, old); err != nil {
@@ -47,28 +49,13 @@ func (p *Pages) Withhold(ctx context.Context, id channel.ID, hashes []uint64, by
 // withhold withdraws from a record what suspended deliverers alone have said, those who vouch for one another together: so a verdict that was on its way when one of
 // them was suspended does not bring it back, and a version falls with the last of them. old is the record as it is stored.
 func (v *verdicts) withhold(g *trust.Page, hash uint64, old *pb.Trust) error {
-	changed, err := v.disown(g)
+	changed, err := v.standings.disown(g)
 	for _, by := range changed {
 		if err == nil {
 			err = v.take(hash, by, old)
 		}
 	}
 	return err
-}
-
-// disown takes out of a record what suspended deliverers have said, and tells who they are whose word was in it. Those who vouch come before those who delivered: what
-// is left of a version then is what others say.
-func (v *verdicts) disown(g *trust.Page) (changed []trust.Peer, err error) {
-	for _, by := range slices.Concat(g.Cur.Also[:], g.Prev.Also[:], []trust.Peer{g.Cur.By, g.Prev.By}) {
-		suspended, err := v.standings.isSuspended(uint64(by))
-		if err != nil {
-			return nil, err
-		}
-		if was := *g; suspended && (g.Withdraw(by) || *g != was) {
-			changed = append(changed, by)
-		}
-	}
-	return changed, nil
 }
 
 // take keeps what a record was before a deliverer's versions were withdrawn, unless that is kept already.
@@ -81,8 +68,9 @@ func (v *verdicts) take(hash uint64, by trust.Peer, old *pb.Trust) error {
 	return err
 }
 
-// resettle has a page of which no version of its record is shown show something else than what a deliverer delivered.
-func (v *verdicts) resettle(hash uint64, by trust.Peer) error {
+// resettle has a page show something else than what a deliverer delivered: where no version of its record is shown, and where it is the deliverer's word that the page is
+// gone, of which no record knows. old is the record.
+func (v *verdicts) resettle(hash uint64, by trust.Peer, old *pb.Trust, out *Revised) error {
 	m := new(pb.Page)
 	key := schema.Key2(schema.Page, uint64(v.id), hash)
 	ok, err := ledger.Get(v.snap, key, m)
@@ -90,28 +78,81 @@ func (v *verdicts) resettle(hash uint64, by trust.Peer) error {
 		return err
 	}
 	t, found, err := trustOf(v.snap, uint64(v.id), hash)
-	if err != nil || !found || shownOf(t) != nil {
+	if err != nil {
 		return err
+	}
+	if m.Gone && (m.Status >= 400 || !found) { // of a redirect a record knows
+		out.Pages++
+		out.Again = true
+		return firstOf(v.take(hash, by, old), v.settleAs(Withdrawn, m, t, shownOf(t)))
+	}
+	if !found || shownOf(t) != nil {
+		return nil
 	}
 	return v.settle(m, t, nil)
 }
 
-// GiveBack gives back what Withhold has taken of some pages of a channel: a record that has not changed since becomes what it was, another one as trust.Page.Restore
-// makes it.
-func (p *Pages) GiveBack(ctx context.Context, id channel.ID, hashes []uint64, by trust.Peer, also Also) error {
-	return p.revise(ctx, id, hashes, also, func(v *verdicts, hash uint64, out *Revised) error {
-		key := schema.Key3(schema.Taken, uint64(by), uint64(id), hash)
+// goneAgain has a page be gone if a deliverer's word for that is the last one that is believed.
+func (v *verdicts) goneAgain(hash uint64, by trust.Peer) error {
+	m := new(pb.Page)
+	ok, err := ledger.Get(v.snap, schema.Key2(schema.Page, uint64(v.id), hash), m)
+	if err != nil || !ok || m.Gone && !m.Withdrawn {
+		return err
+	}
+	t, _, err := trustOf(v.snap, uint64(v.id), hash)
+	if err != nil {
+		return err
+	}
+	_, c, err := v.goneSince(m.Url, t, nil)
+	if err != nil || c == nil || c.Deliverer != uint64(by) {
+		return err
+	}
+	return v.settleAs(Gone, m, t, shownOf(t))
+}
+
+// Withheld names what Withhold has kept of a page: by the channel whose page it was then.
+type Withheld struct {
+	Channel channel.ID
+	Hash    uint64 // channel.URLHash
+}
+
+// ErrMoved says that a page has become another channel's, and that nothing was done.
+var ErrMoved = errors.New("archive: a page is another channel's now")
+
+// OwnerOf is whose page it is now of which Withhold has kept something; of one that is there no more, whose it was.
+func OwnerOf(snap ledger.Snapshot, w Withheld) (channel.ID, error) {
+	id, ok, err := owner(snap, w.Hash)
+	if err != nil || !ok {
+		id = w.Channel
+	}
+	return id, err
+}
+
+// GiveBack gives back what Withhold has taken of some pages that are a channel's now: a record that has not changed since becomes what it was, another one as
+// trust.Page.Restore makes it. One page must not be named twice. ErrMoved says that the pages of another channel are among them.
+func (p *Pages) GiveBack(ctx context.Context, id channel.ID, all []Withheld, by trust.Peer, also Also) error {
+	return p.revise(ctx, id, len(all), also, func(v *verdicts, n int, out *Revised) error {
+		hash := all[n].Hash
+		if now, err := OwnerOf(v.snap, all[n]); err != nil || now != id {
+			return firstOf(err, ErrMoved)
+		}
+		key := schema.Key3(schema.Taken, uint64(by), uint64(all[n].Channel), hash)
 		taken := new(pb.Trust)
 		if ok, err := ledger.Get(v.snap, key, taken); err != nil || !ok {
 			return err
 		}
 		v.changes = append(v.changes, ledger.Change{Key: key})
-		return v.page(hash, nil, func(now *pb.Trust, _ trust.Page) (trust.Page, bool, error) {
+		if taken.Cur == nil { // the deliverer's word was that the page is gone, and nothing else was known of it
+			out.Pages++
+			return v.goneAgain(hash, by)
+		}
+		told := len(v.entries)
+		err := v.page(hash, nil, func(now *pb.Trust, _ trust.Page) (trust.Page, bool, error) {
 			g, was := recordOf(now), recordOf(taken)
 			was.LastBy, was.LastAt, was.Same = g.LastBy, g.LastAt, g.Same // who came last is not undone
 			after := was
 			after.Withdraw(by)
-			if _, err := v.disown(&after); err != nil {
+			if _, err := v.standings.disown(&after); err != nil {
 				return g, false, err
 			}
 			if g == after {
@@ -122,15 +163,19 @@ func (p *Pages) GiveBack(ctx context.Context, id channel.ID, hashes []uint64, by
 			out.Pages++
 			return g, true, v.withhold(&g, hash, now)
 		})
+		if err != nil || slices.ContainsFunc(v.entries[told:], func(e *pb.Entry) bool { return Event(e.Page.Event) != Verified }) {
+			return err // the page shows another version now, and that looked whether the page was found gone since
+		}
+		return v.goneAgain(hash, by)
 	})
 }
 
-// revise changes the records of some pages of a channel in one write. do tells of each what came of it.
-func (p *Pages) revise(ctx context.Context, id channel.ID, hashes []uint64, also Also, do func(v *verdicts, hash uint64, out *Revised) error) error {
+// revise changes the records of a number of pages of a channel in one write. do tells of the n-th what came of it.
+func (p *Pages) revise(ctx context.Context, id channel.ID, pages int, also Also, do func(v *verdicts, n int, out *Revised) error) error {
 	err := p.decide(ctx, id, nil, func(v *verdicts) (more []ledger.Change, err error) {
 		var out Revised
-		for _, hash := range hashes {
-			if err := do(v, hash, &out); err != nil {
+		for n := range pages {
+			if err := do(v, n, &out); err != nil {
 				return nil, err
 			}
 		}

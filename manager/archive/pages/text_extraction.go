@@ -13,7 +13,6 @@ import (
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/schema"
 	"shoal/manager/archive/text"
-	"shoal/manager/archive/warc"
 )
 
 // Bounds of one step of the worker that extracts text.
@@ -22,7 +21,12 @@ const (
 	textPause = time.Second / 2  // between steps, so that many changes share one sync
 	textRetry = 10 * time.Second // after a failure
 	textYield = 9                // times what it took, a step rests while chunks are stored
-	textLate  = time.Minute      // behind the page feed, from where on it does not rest: the feed is kept until it was read
+	// What cannot be read is tried so often: the first where others can be read meanwhile, the second, an hour, where nothing else is read. A step ends with its first few failures.
+	textTries      = 6
+	textTriesAlone = 360
+	textFails      = 8
+
+	textLate = time.Minute // behind the page feed, from where on it does not rest: the feed is kept until it was read
 )
 
 // Run counts pages by their states, and extracts the main text of what the page feed tells, as far behind as it must be, until ctx ends.
@@ -100,20 +104,72 @@ func (p *Pages) ExtractText(ctx context.Context) (int, error) {
 	return len(changes), nil
 }
 
-// extractAll makes the texts of some changes.
+// extractAll makes the texts of some changes. What cannot be read is tried again, and with it all of them; see passOver.
 func (p *Pages) extractAll(ctx context.Context, changes []Change) (out []ledger.Change, err error) {
+	read, fresh := false, 0
+	var failed []failedText
 	for _, c := range changes {
 		begun := time.Now()
-		add, err := p.extract(c)
+		add, ok, err := p.extract(c)
 		if err != nil {
-			return nil, err
+			f := failedText{c, p.failed.add(c), err}
+			if !f.enough(read) {
+				fresh++
+			}
+			if fresh == textFails {
+				return nil, err
+			}
+			failed = append(failed, f)
 		}
-		out = append(out, add...)
+		out, read = append(out, add...), read || ok
 		if err := p.yield(ctx, begun, c.When); err != nil {
 			return nil, err
 		}
 	}
+	if err := p.passOver(failed, read); err != nil {
+		return nil, err
+	}
+	p.failed = nil
 	return out, nil
+}
+
+// failedText is a change whose text could not be made, so many times in turn.
+type failedText struct {
+	Change
+	tries int
+	err   error
+}
+
+// enough tells whether it was tried often enough to leave the text out. read says that others could be read at the same time.
+func (f failedText) enough(read bool) bool {
+	return f.tries >= textTriesAlone || read && f.tries >= textTries
+}
+
+// textFailures is how often in turn the texts of some changes could not be made, by their cursors.
+type textFailures map[string]int
+
+// add counts one more.
+func (n *textFailures) add(c Change) int {
+	if *n == nil {
+		*n = textFailures{}
+	}
+	(*n)[c.Cursor]++
+	return (*n)[c.Cursor]
+}
+
+// passOver leaves out the texts that could not be made, or tells why they are tried again. One bad place of a disk must not hold up the feed, which is kept until it was
+// read; but a disk or a server that does not answer for a while must cost no text.
+func (p *Pages) passOver(failed []failedText, read bool) error {
+	for _, f := range failed {
+		if !f.enough(read) {
+			return f.err
+		}
+	}
+	for _, f := range failed {
+		p.damaged.Add(1)
+		p.cfg.Log.Error("the text of a page is left out, as its record cannot be read: look at the disk or the bucket, and at what shoal archive verify tells", "url", f.URL, "fetched", f.Fetched, "tries", f.tries, "err", f.err)
+	}
+	return nil
 }
 
 // yield leaves the processor to chunks while there are any: what took t is followed by a rest of textYield times that, or of less, the longer ago the change
@@ -129,17 +185,18 @@ func (p *Pages) yield(ctx context.Context, begun, changed time.Time) error {
 	return ctx.Err()
 }
 
-// extract makes the stored text of a changed page; nothing if there is one, or nothing to read. A version that is verified now was told before.
-func (p *Pages) extract(c Change) ([]ledger.Change, error) {
+// extract makes the stored text of a changed page; nothing if there is one, or nothing to read. A version that is verified now was told before. read says that its
+// content was read.
+func (p *Pages) extract(c Change) (out []ledger.Change, read bool, err error) {
 	if c.Event == Gone || c.Event == Verified || !text.Readable(c.Mime) {
-		return nil, nil
+		return nil, false, nil
 	}
 	content, err := p.Content(c)
-	if errors.Is(err, ErrNotFound) || errors.Is(err, warc.ErrMalformed) {
-		return nil, nil // it was removed since, or is damaged: verify tells
+	if errors.Is(err, ErrNotFound) || damaged(err) {
+		return nil, false, nil // it was removed since, or is damaged: verify tells
 	}
 	if err != nil || content.Text != nil {
-		return nil, err
+		return nil, err == nil, err
 	}
 	m := &pb.Text{}
 	t, err := text.Extract(c.URL, content.ContentType(), content.Body)
@@ -148,11 +205,8 @@ func (p *Pages) extract(c Change) ([]ledger.Change, error) {
 	} else {
 		m.Title, m.Lang, m.Body = t.Title, t.Lang, packText(t.Body)
 	}
-	v, err := schema.Encode(m)
-	if err != nil {
-		return nil, err
-	}
-	return []ledger.Change{{Key: schema.PayloadKey(schema.Text, content.sha[:]), Value: v}}, nil
+	out, err = ledger.Put(nil, schema.PayloadKey(schema.Text, content.sha[:]), m)
+	return out, true, err
 }
 
 // storedText finds the text of a payload; nil: not extracted yet.

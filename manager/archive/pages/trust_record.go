@@ -3,6 +3,8 @@ package pages
 import (
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/schema"
@@ -25,7 +27,7 @@ func recordOf(t *pb.Trust) trust.Page {
 }
 
 func versionIn(v *pb.Version) trust.Version {
-	out := trust.Version{Digest: v.GetDigest(), Shingle: v.GetShingle(), By: trust.Peer(v.GetBy()), At: v.GetAt(), State: stateIn(v.GetState()), Doubt: v.GetDoubt()}
+	out := trust.Version{Digest: v.GetDigest(), Raw: v.GetRaw(), Shingle: v.GetShingle(), By: trust.Peer(v.GetBy()), At: v.GetAt(), State: stateIn(v.GetState()), Doubt: v.GetDoubt()}
 	for i, n := range v.GetAlso()[:min(len(v.GetAlso()), len(out.Also))] {
 		out.Also[i] = trust.Peer(n)
 	}
@@ -75,7 +77,7 @@ func storedVersion(v *trust.Version, was *pb.Version) *pb.Version {
 		return nil
 	}
 	out := &pb.Version{
-		Digest: v.Digest, Shingle: v.Shingle, By: uint64(v.By), At: v.At, State: uint32(v.State), Doubt: v.Doubt,
+		Digest: v.Digest, Raw: v.Raw, Shingle: v.Shingle, By: uint64(v.By), At: v.At, State: uint32(v.State), Doubt: v.Doubt,
 		FetchedUs: was.GetFetchedUs(), Credited: was.GetCredited(),
 	}
 	for _, n := range v.Also[:v.Seen()] {
@@ -107,7 +109,7 @@ func storedBefore(m *pb.Page) *pb.Version {
 	if m.FirstUs == 0 || m.Digest == 0 || m.Gone || m.Withdrawn {
 		return nil
 	}
-	return &pb.Version{Digest: m.Digest, Shingle: m.Shingle, By: m.Deliverer, At: m.FetchedUs / 1e6, State: uint32(trust.Provisional)}
+	return &pb.Version{Digest: m.Digest, Raw: m.Raw, Shingle: m.Shingle, By: m.Deliverer, At: m.FetchedUs / 1e6, State: uint32(trust.Provisional)}
 }
 
 // Names tells whether a record rests on a deliverer's word.
@@ -120,8 +122,24 @@ func Names(t *pb.Trust, by uint64) bool {
 	return false
 }
 
-// WithoutDeliverers is a record without what some deliverers said; nil: nothing is left of it.
-func WithoutDeliverers(t *pb.Trust, purged []uint64) *pb.Trust {
+// Purged is a page's record once all is gone that some deliverers said; nil: nothing is left of it. With that falls what suspended deliverers are then alone to say: withheld
+// are they, and before is what a pardon gives them back.
+func Purged(snap ledger.Snapshot, t *pb.Trust, purged []uint64) (out, before *pb.Trust, withheld []trust.Peer, err error) {
+	if out = withoutDeliverers(t, purged); out == nil {
+		return nil, nil, nil, nil
+	}
+	g, s := recordOf(out), standings{snap: snap}
+	if withheld, err = s.disown(&g); err != nil || len(withheld) == 0 {
+		return out, nil, nil, err
+	}
+	before, out = out, proto.CloneOf(out)
+	out.Cur, out.Prev = storedVersion(&g.Cur, version(before, &g.Cur)), storedVersion(&g.Prev, version(before, &g.Prev))
+	out.Shows = shownOf(out).GetDigest()
+	return out, before, withheld, nil
+}
+
+// withoutDeliverers is a record without what some deliverers said; nil: nothing is left of it.
+func withoutDeliverers(t *pb.Trust, purged []uint64) *pb.Trust {
 	g := recordOf(t)
 	for _, by := range purged {
 		g.Withdraw(trust.Peer(by))

@@ -1,9 +1,12 @@
 package pages
 
 import (
+	"cmp"
+	"encoding/binary"
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
@@ -75,13 +78,39 @@ func (b *builder) said(d *draft, p *channel.Page, digest uint64, old *pb.Version
 	if p.Status == http.StatusNotModified {
 		v.Digest = 0 // it was the server that said so
 	}
-	if at, err := http.ParseTime(warc.Field(p.Header, "Last-Modified")); err == nil && at.Unix() > 0 {
-		v.Modified = at.Unix()
+	if v.Digest != 0 {
+		v.Raw = m.Raw
 	}
+	v.Modified = Modified(p.Header, p.Fetched)
 	if to := leadsTo(p); to != "" {
 		v.Final = []byte(to)
 	}
 	b.outbox.Pages = append(b.outbox.Pages, v)
+}
+
+// How long before an answer a page must have changed, for its date to say something: by the answer's own date, and by that of the fetch, which is by another clock.
+const (
+	madeWithin  = 5 * time.Second
+	clocksApart = 2 * time.Minute
+)
+
+// Modified is when an answer says that its page changed last, Unix seconds; 0: it says nothing. Many servers make a page at each request and say that it has changed
+// just then. That says nothing, and would excuse whatever was said of the page before.
+func Modified(header []byte, fetched time.Time) int64 {
+	latest := fetched.Add(-clocksApart)
+	if date, err := http.ParseTime(warc.Field(header, "Date")); err == nil {
+		latest = date.Add(-madeWithin)
+	}
+	return dated(warc.Field(header, "Last-Modified"), latest)
+}
+
+// dated is the time that a Last-Modified says, Unix seconds; 0: it says none, or a later one than a page can be known to have.
+func dated(field string, latest time.Time) int64 {
+	at, err := http.ParseTime(field)
+	if err != nil || at.Unix() <= 0 || at.After(latest) {
+		return 0
+	}
+	return at.Unix()
 }
 
 // quiet tells whether a visit saw what is stored, as the manager's record of the page has it, and changes nothing of that record.
@@ -119,6 +148,22 @@ func leadsTo(p *channel.Page) string {
 	}
 	return ""
 }
+
+// contentDigest is the digest of what was sent of a page. raw is that of the page as it came, by the peer's word, where less was sent: its text only, or nothing, as of pages
+// that are not to be archived. It is part of the digest then, since peers compare by it; but alone it would say nothing of what was sent with it. 0: all was sent.
+func contentDigest(p *channel.Page) (digest, raw uint64) {
+	digest = channel.ContentDigest(p.Body)
+	if p.Digest == 0 || p.Digest == digest {
+		return digest, 0
+	}
+	if leadsTo(p) != "" {
+		return p.Digest, 0 // of where it leads
+	}
+	return channel.ContentDigest(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, p.Digest), digest)), p.Digest
+}
+
+// toldOf is the digest by which peers compare what they fetch with what is stored of a page.
+func toldOf(m *pb.Page) uint64 { return cmp.Or(m.Raw, m.Digest) }
 
 // versionDigest tells versions of a page apart: the digest of its content or, of a redirect, of where it leads.
 func versionDigest(p *channel.Page, digest uint64) uint64 {

@@ -172,11 +172,12 @@ func sealOnly(ctx context.Context, cfg archive.Config) error {
 }
 
 // ledgerSum is what a ledger holds: a sum of all its records, and what they are about. Two ledgers of the same archive in different places differ in where
-// each stands in a log, in what numbers come next, and in the objects that make a segment: those are left out.
+// each stands in a log, in what numbers come next, in the objects that make a segment, and in whether another manager was writing it: those are left out.
 type ledgerSum struct {
 	sum               [sha256.Size]byte
 	records, captures int
 	segments          int
+	parted            int // segments that are in parts
 	bytes, packed     uint64
 	id                [8]byte
 	totals            ledger.Totals
@@ -205,7 +206,10 @@ func sumLedger(l ledger.Store) (out ledgerSum, err error) {
 				out.segments++
 				out.bytes += s.Length
 				out.packed += s.Records
-				s.Parts = ""
+				if s.Parts != "" {
+					out.parted++
+				}
+				s.Parts, s.Sealed = "", true
 				if value, err = schema.EncodeSegment(s); err != nil {
 					return false, err
 				}
@@ -224,8 +228,12 @@ func (s ledgerSum) moved() Moved {
 	return Moved{Segments: s.segments, Records: int(s.packed), Captures: s.captures, Bytes: int64(s.bytes)}
 }
 
-// differs compares what two ledgers hold.
+// differs compares what two ledgers hold. In the copy each segment is one file or object.
 func (s ledgerSum) differs(is ledgerSum) error {
+	if is.parted > 0 {
+		return fmt.Errorf("%w: the copy of the ledger says of %d files that they are in parts, and each was copied as one", errDiffers, is.parted)
+	}
+	s.parted = 0
 	if s != is {
 		return fmt.Errorf("%w: its ledger has %d records with %d captures, and the copy %d with %d", errDiffers, s.records, s.captures, is.records, is.captures)
 	}
@@ -256,7 +264,7 @@ func UpRest(ctx context.Context, data string, to Place, ahead *Ahead, tell func(
 	if err := os.MkdirAll(fresh, 0o750); err != nil {
 		return out, err
 	}
-	_, l, err := to.open(ctx, archive.Own{State: filepath.Join(fresh, "state"), Clock: time.Now}, pgledger.Open)
+	_, l, err := to.openKnown(ctx, archive.Own{State: filepath.Join(fresh, "state"), Clock: time.Now})
 	if err != nil {
 		return out, err
 	}
@@ -300,6 +308,9 @@ func (p *Place) receiveRest(ctx context.Context, b *bucket.Bucket, dir string, a
 		}
 		s.Parts = ""
 		_ = to.Remove(s) // else it is a stray, which the archive removes by and by
+	}
+	if err := ledger.Whole(l); err != nil { // it may be one that was on servers, out of a backup
+		return sum, err
 	}
 	if sum, err = sumLedger(l); err != nil {
 		return sum, err
@@ -351,7 +362,7 @@ func (p *Place) sendRest(ctx context.Context, dir, part string, ahead *Ahead) (s
 	if err := errors.Join(os.RemoveAll(state), os.MkdirAll(files, 0o750)); err != nil {
 		return sum, err
 	}
-	b, l, err := p.open(ctx, archive.Own{State: filepath.Join(dir, "state"), Clock: time.Now}, pgledger.Open)
+	b, l, err := p.openKnown(ctx, archive.Own{State: filepath.Join(dir, "state"), Clock: time.Now})
 	if err != nil {
 		return sum, err
 	}
@@ -375,5 +386,5 @@ func (p *Place) sendRest(ctx context.Context, dir, part string, ahead *Ahead) (s
 	if sum, err = sumLedger(l); err != nil {
 		return sum, err
 	}
-	return sum, copyLedger(l, state, all)
+	return sum, copyLedger(l, state)
 }

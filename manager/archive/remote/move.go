@@ -16,7 +16,6 @@ import (
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/ledger/badgerledger"
 	"shoal/manager/archive/ledger/pgledger"
-	"shoal/manager/archive/schema"
 	"shoal/manager/archive/segment"
 	"shoal/manager/archive/warc"
 	"shoal/manager/archive/warc/folder"
@@ -142,6 +141,9 @@ func (p *Place) receive(ctx context.Context, dir string, tell func(string)) erro
 		tell(fmt.Sprintf("%d of %d files are in the bucket", n+1, len(all)))
 	}
 	if err == nil {
+		err = ledger.Whole(l) // it may be one that was on servers, out of a backup
+	}
+	if err == nil {
 		err = pgledger.Adopt(ctx, server, l)
 	}
 	return errors.Join(err, from.Close(), l.Close())
@@ -186,7 +188,7 @@ func (p *Place) send(ctx context.Context, dir, part string, tell func(string)) e
 	if err := errors.Join(os.RemoveAll(state), os.MkdirAll(files, 0o750)); err != nil {
 		return err
 	}
-	b, l, err := p.open(ctx, archive.Own{State: filepath.Join(dir, "state"), Clock: time.Now}, pgledger.Open)
+	b, l, err := p.openKnown(ctx, archive.Own{State: filepath.Join(dir, "state"), Clock: time.Now})
 	if err != nil {
 		return err
 	}
@@ -195,7 +197,7 @@ func (p *Place) send(ctx context.Context, dir, part string, tell func(string)) e
 		err = fetch(ctx, b, all, files, tell)
 	}
 	if err == nil {
-		err = copyLedger(l, state, all)
+		err = copyLedger(l, state)
 	}
 	return errors.Join(err, l.Close())
 }
@@ -224,7 +226,7 @@ func fetch(ctx context.Context, b *bucket.Bucket, all []segment.Info, files stri
 }
 
 // copyLedger makes a folder's ledger of a server's.
-func copyLedger(from ledger.Store, state string, all []segment.Info) error {
+func copyLedger(from ledger.Store, state string) error {
 	in, out := io.Pipe()
 	read := make(chan error, 1)
 	go func() {
@@ -241,15 +243,5 @@ func copyLedger(from ledger.Store, state string, all []segment.Info) error {
 	if err != nil {
 		return err
 	}
-	var w ledger.Write
-	for _, s := range all { // a file is in one part
-		s.Parts = ""
-		v, err := schema.EncodeSegment(s)
-		if err != nil {
-			return errors.Join(err, l.Close())
-		}
-		w.Early = append(w.Early, ledger.Change{Key: schema.SegmentKey(schema.Segment, s.ID), Value: v})
-	}
-	_, err = l.Commit([]ledger.Write{w})
-	return errors.Join(err, l.Close())
+	return errors.Join(ledger.Whole(l), l.Close())
 }

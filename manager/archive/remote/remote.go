@@ -126,7 +126,7 @@ var _ archive.Stores = (*Place)(nil)
 
 // Open implements archive.Stores.
 func (p *Place) Open(ctx context.Context, o archive.Own) (ledger.Store, segment.Store, error) {
-	b, l, err := p.open(ctx, o, pgledger.Open)
+	b, l, err := p.openKnown(ctx, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,7 +139,7 @@ func (p *Place) Anew(ctx context.Context, o archive.Own) (ledger.Store, segment.
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, "", err
 	}
-	b, l, err := p.open(ctx, o, pgledger.Anew)
+	b, l, err := p.open(ctx, o, pgledger.Anew, nil)
 	if err != nil {
 		return nil, nil, old, err
 	}
@@ -148,10 +148,15 @@ func (p *Place) Anew(ctx context.Context, o archive.Own) (ledger.Store, segment.
 
 type opener func(context.Context, pgledger.Config) (*pgledger.Store, error)
 
-// open opens ledger and bucket. The ledger comes first: its lock tells whether a manager runs here.
-func (p *Place) open(ctx context.Context, o archive.Own, open opener) (*bucket.Bucket, *pgledger.Store, error) {
+// openKnown opens ledger and bucket, unless that holds an archive of which the ledger knows nothing.
+func (p *Place) openKnown(ctx context.Context, o archive.Own) (*bucket.Bucket, *pgledger.Store, error) {
+	return p.open(ctx, o, pgledger.Open, p.known)
+}
+
+// open opens ledger and bucket. The ledger comes first: its lock tells whether a manager runs here. unwritten is asked whether a ledger may be begun; nil: it may.
+func (p *Place) open(ctx context.Context, o archive.Own, open opener, unwritten func(context.Context) error) (*bucket.Bucket, *pgledger.Store, error) {
 	late := &lateBucket{}
-	l, err := open(ctx, pgledger.Config{Server: p.server(), Copy: o.Copy(), Objects: late, Clock: o.Clock, Log: p.Log, Writer: p.Writer, Before: func(ctx context.Context) (err error) {
+	l, err := open(ctx, pgledger.Config{Server: p.server(), Copy: o.Copy(), Objects: late, Clock: o.Clock, Log: p.Log, Writer: p.Writer, Unwritten: unwritten, Before: func(ctx context.Context) (err error) {
 		late.Bucket, err = p.bucket(ctx)
 		return err
 	}})

@@ -166,17 +166,20 @@ func ProgressKey(name string) []byte { return append([]byte{Progress}, name...) 
 // TrimKey names up to where a feed was trimmed.
 func TrimKey(feed byte) []byte { return []byte{Progress, '-', feed} }
 
+// Rebuilding names the progress of a rebuild, which is there until that is done.
+const Rebuilding = "rebuild"
+
 // Readers of the feeds for which retention waits.
 const (
 	Acked = "-a"   // the manager, in Feed
 	Texts = "text" // text extraction, in Changes
 )
 
-// CaptureKey sorts by host, path and time, as CDX does. surt is the URL's, https its scheme.
+// CaptureKey sorts by host, path and time, as CDX does. surt is the URL's, https its scheme. Nothing was captured before 1970: an earlier time is that.
 func CaptureKey(surt string, at time.Time, https bool) []byte {
 	k := append(append(make([]byte, 0, len(surt)+11), Capture), surt...)
 	k = append(k, 0)
-	k = binary.BigEndian.AppendUint64(k, uint64(at.UnixMicro()))
+	k = binary.BigEndian.AppendUint64(k, uint64(max(0, at.UnixMicro())))
 	if https {
 		return append(k, 's')
 	}

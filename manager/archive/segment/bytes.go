@@ -9,7 +9,8 @@ import (
 	"shoal/manager/archive/warc"
 )
 
-// ScanBytes is Scan for a store that keeps a segment as bytes, and counts them in Location.Offset. in holds size bytes of it.
+// ScanBytes is Scan for a store that keeps a segment as bytes, and counts them in Location.Offset. in holds size bytes of it. A read that fails ends it: what cannot be read
+// now is not damaged.
 func ScanBytes(ctx context.Context, in io.ReaderAt, size int64, s Info, do func(Found) error) error {
 	end := min(size, int64(s.Length))
 	at := func(offset, length int64) Location {
@@ -20,9 +21,9 @@ func ScanBytes(ctx context.Context, in io.ReaderAt, size int64, s Info, do func(
 			return err
 		}
 	}
-	from := int64(0)
+	from, seen := int64(0), &witness{in: in}
 	for from < end {
-		r := warc.NewScanner(io.NewSectionReader(in, from, end-from))
+		r := warc.NewScanner(io.NewSectionReader(seen, from, end-from))
 		for r.Scan() {
 			if err := errors.Join(do(Found{At: at(from+r.Offset(), r.End()-r.Offset()), Record: r.Record()}), ctx.Err()); err != nil {
 				return err
@@ -32,6 +33,9 @@ func ScanBytes(ctx context.Context, in io.ReaderAt, size int64, s Info, do func(
 		if r.Err() == nil {
 			from = stop
 			break
+		}
+		if seen.err != nil {
+			return fmt.Errorf("read %s: %w", s.Name, seen.err)
 		}
 		next, err := nextMember(in, stop+1, end)
 		if err != nil {
@@ -46,6 +50,20 @@ func ScanBytes(ctx context.Context, in io.ReaderAt, size int64, s Info, do func(
 		return do(Found{At: at(from, 0), End: true})
 	}
 	return nil
+}
+
+// witness remembers why a read failed.
+type witness struct {
+	in  io.ReaderAt
+	err error
+}
+
+func (w *witness) ReadAt(b []byte, off int64) (int, error) {
+	n, err := w.in.ReadAt(b, off)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.err = err
+	}
+	return n, err
 }
 
 // nextMember finds where a record begins again after a damaged one; negative: nowhere.

@@ -93,6 +93,12 @@ func TestTextOfXHTMLByItsRoot(t *testing.T) {
 			t.Errorf("%q: %+v, %v", contentType, got, err)
 		}
 	}
+	declared := strings.Replace(page, "<!DOCTYPE html>", "<!DOCTYPE html [\n<!ENTITY e 'no'>\n]>", 1)
+	for _, contentType := range []string{"text/xml", "application/xhtml+xml"} {
+		if got, err := Extract("http://example.org/", contentType, []byte(declared)); err != nil || got.Body != "мир" {
+			t.Errorf("%q, with declarations: %+v, %v", contentType, got, err)
+		}
+	}
 	for _, doc := range []string{"<rss><title>News</title></rss>", "<html><p>of no namespace</p></html>", "<urlset><url><loc>http://a.test/</loc></url></urlset>"} {
 		if got, err := Extract("http://example.org/", "text/xml", []byte(doc)); !errors.Is(err, ErrNoText) {
 			t.Errorf("%s: %+v, %v", doc, got, err)
@@ -120,5 +126,38 @@ func TestTextInItsEncoding(t *testing.T) {
 	cut := "<p>" + strings.Repeat("é", MaxIn/2) // the last character is cut
 	if got, err := Extract("http://example.org/", "text/html", []byte(cut)); err != nil || strings.ContainsAny(got.Body, "Ã\uFFFD") {
 		t.Errorf("a document that was cut within a character: %.20q, %v", got.Body, err)
+	}
+}
+
+// TestTextOfShortPages: the text of pages with few words is what a reader sees, with spaces where a browser breaks lines and nowhere else.
+func TestTextOfShortPages(t *testing.T) {
+	const gtm = `<noscript><iframe src="https://www.example.net/ns.html?id=GTM-1" height=0></iframe></noscript>`
+	items := "<h1>Opening hours</h1><ul><li>Monday 9-12</li><li>Tuesday 13-17</li><li>Closed on <b>Wed</b>nesdays</li></ul>"
+	hours := "Opening hours Monday 9-12 Tuesday 13-17 Closed on Wednesdays"
+	for _, c := range []struct{ name, doc, title, want string }{
+		{"a list", "<title>Opening hours</title>" + items, "Opening hours", hours},
+		{"a tag manager", "<title>Opening hours</title><body>" + gtm + items, "Opening hours", hours},
+		{"a long title", "<title>" + strings.Repeat("Opening hours ", 9) + "</title>" + items, strings.TrimSpace(strings.Repeat("Opening hours ", 9)), hours},
+		{"no paragraphs", "<body>" + gtm + strings.Repeat("<div>"+items+"</div>", 3), "Opening hours", hours + " " + hours + " " + hours},
+		{"an article", "<article>" + strings.Repeat("<h2>Head</h2><div>Some te<i>x</i>t of this</div>", 6) + "</article>", "Head", strings.TrimSpace(strings.Repeat("Head Some text of this ", 6))},
+		{"frames", `<title>T</title><frameset><frame src=a><noframes><body><p>Look <a href=a>here</a>.</p>` + "</body></noframes></frameset>", "T", "Look here."},
+		{"frames that nobody shows", "<p>One<br>two<iframe src=x><b>no</b></iframe><noembed><i>no</i></noembed><noframes><p>no</noframes><template><p>no</template>", "", "One two"},
+		{"a drawing", "<svg><title>Logo</title></svg><p>Words", "", "Logo Words"},
+		{"a drawing before the title", "<body><svg><title>Logo</title></svg><title>Page</title><p>Words", "Page", "Logo Words"},
+	} {
+		if got, err := Extract("http://example.org/", "text/html", []byte(c.doc)); err != nil || got.Body != c.want || got.Title != c.title {
+			t.Errorf("%s: %q, title %q, %v; want %q, %q", c.name, got.Body, got.Title, err, c.want, c.title)
+		}
+	}
+}
+
+// TestTextBeyondMeasure: a document that is nested deeper than the parser reads, or has too many nodes, has its words and its title.
+func TestTextBeyondMeasure(t *testing.T) {
+	const begins = `<html lang="de"><head><title>A &amp; B</title><style>p{}</style></head><body><noscript><p>no</p></noscript><script>no</script>`
+	for name, middle := range map[string]string{"deep": strings.Repeat("<div>", 600), "many": strings.Repeat("<br>", MaxTree)} {
+		got, err := Extract("http://example.org/", "text/html", []byte(begins+middle+"<h1>He<b>a</b>d</h1><p>w&ouml;rds"))
+		if err != nil || got != (Text{Title: "A & B", Lang: "de", Body: "Head wörds"}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
 	}
 }

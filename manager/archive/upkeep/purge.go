@@ -108,13 +108,15 @@ func (p *purge) find(ctx context.Context, snap ledger.Snapshot) error {
 			return err
 		}
 		p.gone[pages.URLOfCapture(key)] = struct{}{}
-		switch at, err := p.u.pages.Locate(snap, schema.Location(m.At)); {
-		case err == nil:
-			p.segments[at.Segment] = true
-		case !errors.Is(err, pages.ErrNotFound): // else it is in no segment any more
-			return err
+		for _, stored := range []*pb.Location{m.At, m.Original} { // the payload may be in the record of a visit that is forgotten
+			switch at, err := p.u.pages.Locate(snap, schema.Location(stored)); {
+			case err == nil:
+				p.segments[at.Segment] = true
+			case !errors.Is(err, pages.ErrNotFound): // else it is in no segment any more
+				return err
+			}
 		}
-		if len(m.Sha256) >= 16 && !m.Revisit {
+		if len(m.Sha256) >= 16 { // whoever else has the payload finds it by its own captures, and its text is made again
 			p.batch.Add(ledger.Change{Key: schema.PayloadKey(schema.Content, m.Sha256)})
 			p.texts = append(p.texts, ledger.Change{Key: schema.PayloadKey(schema.Text, m.Sha256)})
 		}

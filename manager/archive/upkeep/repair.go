@@ -147,7 +147,7 @@ func (r *repair) pages(ctx context.Context) error {
 			return true, firstOf(err, ctx.Err())
 		}
 		r.out.Pages++
-		p.Content, p.Digest, p.Sha256, p.Etag, p.LastModified = nil, 0, nil, nil, nil
+		p.Content, p.Digest, p.Raw, p.Sha256, p.Etag, p.LastModified = nil, 0, 0, nil, nil, nil
 		v, err := schema.Encode(p)
 		if err != nil {
 			return false, err

@@ -9,14 +9,15 @@ import (
 
 	pb "shoal/manager/archive/archivepb"
 	"shoal/manager/archive/ledger"
-	"shoal/manager/archive/pages"
 	"shoal/manager/archive/schema"
 )
 
 // Retention says what is kept. Zero values keep everything.
 type Retention struct {
-	Captures int           // of one URL, the newest ones; the last one is always kept, and so is what the page would show if that is withdrawn
-	Age      time.Duration // of captures; the last one of a URL is always kept
+	// Captures is how many versions of a URL are kept, the newest ones: of each the visit that brought it, the first one of another peer that fetched the same, and the
+	// last one. So many visits are kept in any case, what the page would show if its last version is withdrawn, and visits whose records hold the payloads of others.
+	Captures int
+	Age      time.Duration // of captures; the last one of a URL is always kept, and with one that is kept those that say whose version it is
 	Feed     time.Duration // of the feeds' entries; what manager and text extraction have not seen is always kept
 }
 
@@ -120,71 +121,6 @@ func (u *Upkeep) retain(ctx context.Context, r Retention, dry bool) (out Retaine
 		}
 	}
 	return out, nil
-}
-
-// retainCaptures deletes what is beyond count and age. Keys of one URL stand together, oldest first, both schemes mixed.
-func (u *Upkeep) retainCaptures(ctx context.Context, r Retention, dry bool) (int, error) {
-	b, count := u.ledger.Batch(), 0
-	var kept func(key []byte) (bool, error)
-	remove := func(key []byte) error {
-		if needed, err := kept(key); err != nil || needed {
-			return err
-		}
-		if count++; dry {
-			return nil
-		}
-		return b.Delete(key)
-	}
-	url := ""
-	var visits [2][][]byte // keys of the URL's captures, by scheme
-	forget := func() error {
-		for n, keys := range visits {
-			if err := u.forgetOld(keys, r, remove); err != nil {
-				return err
-			}
-			visits[n] = nil
-		}
-		return nil
-	}
-	err := u.ledger.View(func(snap ledger.Snapshot) error {
-		kept = pages.Kept(snap)
-		err := snap.Scan([]byte{schema.Capture}, nil, false, func(key, _ []byte) (bool, error) {
-			surt, _, https := schema.CaptureOf(key)
-			if surt != url {
-				if err := forget(); err != nil {
-					return false, err
-				}
-				url = surt
-			}
-			n := 0
-			if https {
-				n = 1
-			}
-			visits[n] = append(visits[n], bytes.Clone(key))
-			return true, ctx.Err()
-		})
-		return firstOf(err, forget())
-	})
-	if err == nil {
-		err = b.Flush()
-	}
-	return count, err
-}
-
-// forgetOld removes the captures of one page that are beyond count and age, of keys in order of time.
-func (u *Upkeep) forgetOld(keys [][]byte, r Retention, remove func(key []byte) error) error {
-	oldest := u.cfg.Clock().Add(-r.Age)
-	for n, k := range keys {
-		_, at, _ := schema.CaptureOf(k)
-		left := len(keys) - n // with this one
-		old := r.Age > 0 && at.Before(oldest)
-		if left > 1 && (old || r.Captures > 0 && left > r.Captures) {
-			if err := remove(k); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // maxTrimmed bounds the entries that one trim deletes; the next one goes on.

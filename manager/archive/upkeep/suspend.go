@@ -166,14 +166,14 @@ func (u *Upkeep) settleSome(ctx context.Context, by uint64) (done bool, err erro
 	}
 	s.After = found.last
 	switch {
-	case len(found.hashes) > 0:
+	case !found.none():
 		err = u.settlePages(ctx, by, was, s, &found)
 	case found.last != nil:
 		err = putSuspension(u.ledger, was, s)
 	default:
 		done, err = u.nextPhase(by, was, s)
 	}
-	if errors.Is(err, errWritten) || errors.Is(err, ledger.ErrConflict) && len(found.hashes) == 0 {
+	if errors.Is(err, errWritten) || errors.Is(err, pages.ErrMoved) || errors.Is(err, ledger.ErrConflict) && found.none() {
 		return false, nil // of what is there now, the next time
 	}
 	return done && err == nil, err
@@ -197,7 +197,7 @@ func (u *Upkeep) settlePages(ctx context.Context, by uint64, was ledger.Change, 
 		return changes, was, err
 	}
 	if s.Pardon {
-		return u.pages.GiveBack(ctx, found.channel, found.hashes, trust.Peer(by), also)
+		return u.pages.GiveBack(ctx, found.channel, found.withheld, trust.Peer(by), also)
 	}
 	return u.pages.Withhold(ctx, found.channel, found.hashes, trust.Peer(by), also)
 }
@@ -240,21 +240,24 @@ func (u *Upkeep) nextPhase(by uint64, was ledger.Change, s *pb.Suspension) (done
 
 // settleable are pages of one channel.
 type settleable struct {
-	channel channel.ID
-	hashes  []uint64
-	last    []byte // key up to which was looked; nil: all was
+	channel  channel.ID
+	hashes   []uint64         // of a suspension
+	withheld []pages.Withheld // of a pardon
+	last     []byte           // key up to which all is among them; nil: all there is
 }
+
+func (s *settleable) none() bool { return len(s.hashes)+len(s.withheld) == 0 }
 
 // settleBatch is how many pages are settled in one write.
 const settleBatch = 250
 
 // settleable finds the next pages that a suspension or a pardon is about.
 func (u *Upkeep) settleable(ctx context.Context, snap ledger.Snapshot, by uint64, s *pb.Suspension) (out settleable, err error) {
+	if s.Pardon {
+		return withheld(ctx, snap, by, s.After)
+	}
 	table, concerns := []byte{schema.Trust}, recordNames(by)
-	switch {
-	case s.Pardon:
-		table, concerns = schema.Key(schema.Taken, by), func([]byte) (bool, error) { return true, nil }
-	case s.Phase == pagesPhase:
+	if s.Phase == pagesPhase {
 		table, concerns = []byte{schema.Page}, pageOf(by)
 	}
 	from := table
@@ -267,7 +270,7 @@ func (u *Upkeep) settleable(ctx context.Context, snap ledger.Snapshot, by uint64
 		if err != nil {
 			return false, err
 		}
-		id, hash := channel.ID(schema.Number(key, (len(key)-1)/8-2)), schema.Number(key, (len(key)-1)/8-1)
+		id, hash := channel.ID(schema.Number(key, 0)), schema.Number(key, 1)
 		if yes && len(out.hashes) > 0 && id != out.channel {
 			return false, nil // another channel's: the next time
 		}
@@ -278,6 +281,40 @@ func (u *Upkeep) settleable(ctx context.Context, snap ledger.Snapshot, by uint64
 		looked++
 		out.last = append(out.last[:0], key...)
 		return looked < lookBatch && len(out.hashes) < settleBatch, ctx.Err()
+	})
+	return out, err
+}
+
+// withheld finds the next pages that a pardon is about, behind a key. They are of one channel now; those in between that are of others come the next time, when these are
+// done and gone.
+func withheld(ctx context.Context, snap ledger.Snapshot, by uint64, after []byte) (out settleable, err error) {
+	table := schema.Key(schema.Taken, by)
+	from := table
+	if len(after) > 0 {
+		from = append(bytes.Clone(after), 0)
+	}
+	looked, others := 0, false
+	seen := map[uint64]bool{} // a page may be there twice, of two channels
+	err = snap.Scan(table, from, false, func(key, _ []byte) (bool, error) {
+		w := pages.Withheld{Channel: channel.ID(schema.Number(key, 1)), Hash: schema.Number(key, 2)}
+		now, err := pages.OwnerOf(snap, w)
+		if err != nil {
+			return false, err
+		}
+		if looked == 0 {
+			out.channel = now
+		}
+		looked++
+		if now != out.channel || seen[w.Hash] {
+			others = true
+			return looked < settleBatch, ctx.Err()
+		}
+		seen[w.Hash] = true
+		out.withheld = append(out.withheld, w)
+		if !others {
+			out.last = append(out.last[:0], key...)
+		}
+		return looked < settleBatch, ctx.Err()
 	})
 	return out, err
 }

@@ -167,7 +167,7 @@ func ownerOf(snap ledger.Snapshot, url uint64) (id uint64, err error) {
 
 // restore makes a page's state that of an earlier visit, or that of a page of which nothing is shown. It has no digest: the next crawl fetches the page in full.
 func (t *takeBack) restore(m *pb.Page, key []byte, good *visit, gone map[int64]bool) error {
-	m.Digest, m.Shingle, m.Etag, m.LastModified, m.Confirmed, m.Missing, m.MissingUs = 0, 0, nil, nil, false, 0, 0
+	m.Digest, m.Raw, m.Shingle, m.Etag, m.LastModified, m.Confirmed, m.Missing, m.MissingUs = 0, 0, 0, nil, nil, false, 0, 0
 	m.MissingBy, m.Before, m.BeforeAccount, m.Withdrawn, m.Settled = 0, 0, 0, good == nil, 0
 	m.Account, m.Content = 0, nil
 	if good == nil {
@@ -206,18 +206,31 @@ func (t *takeBack) shows(m *pb.Page, good *visit) error {
 	return err
 }
 
-// record takes the deliverers out of what is said of the page's versions.
+// record takes the deliverers out of what is said of the page's versions. What suspended deliverers are alone to say then is kept for their pardon, as it is when they are
+// suspended.
 func (t *takeBack) record(key []byte) error {
 	r := new(pb.Trust)
 	if ok, err := ledger.Get(t.snap, key, r); err != nil || !ok {
 		return err
 	}
-	r = pages.WithoutDeliverers(r, t.deliverers)
+	r, before, withheld, err := pages.Purged(t.snap, r, t.deliverers)
+	if err != nil {
+		return err
+	}
 	if r == nil {
 		t.changes = append(t.changes, ledger.Change{Key: key})
 		return nil
 	}
-	var err error
+	for _, by := range withheld {
+		taken := append(schema.Key(schema.Taken, uint64(by)), key[1:]...)
+		known, err := t.snap.Get(taken, func([]byte) error { return nil })
+		if err == nil && !known {
+			t.changes, err = ledger.Put(t.changes, taken, before)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	t.changes, err = ledger.Put(t.changes, key, r)
 	return err
 }

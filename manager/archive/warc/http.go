@@ -110,6 +110,9 @@ func Field(header []byte, name string) string {
 	return ""
 }
 
+// Opaque is a validator as a host compares it: an ETag without the mark of a weak one (RFC 9110, section 13.1.2). Hosts that compress send both forms of one.
+func Opaque(validator string) string { return strings.TrimPrefix(validator, "W/") }
+
 // FieldList gives all fields of a name as one list (RFC 9110, section 5.3); empty: none.
 func FieldList(header []byte, name string) string {
 	return strings.Join(slices.Collect(values(header, name)), ", ")

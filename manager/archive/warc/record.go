@@ -72,17 +72,17 @@ type Record struct {
 	Type      string
 	ID        ID
 	Date      time.Time
-	URI       string // target
-	Filename  string // warcinfo
-	Refers    ID     // metadata, revisit: the record that it is about; zero: none
-	RefersURI string // revisit
-	RefersAt  time.Time
-	Profile   string   // revisit
-	Payload   [32]byte // SHA-256 of the payload; zero: none
-	Protocol  string   // response, revisit: over which the payload came, as Protocol words it; empty: unknown
-	Truncated string   // why the payload was cut, CutLength or another; empty: it is whole
-	Head      []byte   // response: HTTP header
-	Body      []byte   // response: payload
+	URI       string    // target
+	Filename  string    // warcinfo
+	Refers    ID        // metadata, revisit: the record that it is about; zero: none
+	RefersURI string    // revisit
+	RefersAt  time.Time // revisit; written to the second
+	Profile   string    // revisit
+	Payload   [32]byte  // SHA-256 of the payload; zero: none
+	Protocol  string    // response, revisit: over which the payload came, as Protocol words it; empty: unknown
+	Truncated string    // why the payload was cut, CutLength or another; empty: it is whole
+	Head      []byte    // response: HTTP header
+	Body      []byte    // response: payload
 
 	// Fields of our own, which other readers skip.
 	State        string // how far the version is believed, in exports; empty: not told
@@ -132,7 +132,7 @@ func (r *Record) appendHeader(b []byte) []byte {
 		field("WARC-Refers-To-Target-URI", r.RefersURI)
 	}
 	if !r.RefersAt.IsZero() {
-		field("WARC-Refers-To-Date", date(r.RefersAt))
+		field("WARC-Refers-To-Date", date(r.RefersAt.Truncate(time.Second))) // most indexes have no more of it, and readers look for a record then or after
 	}
 	if r.Profile != "" {
 		field("WARC-Profile", r.Profile)

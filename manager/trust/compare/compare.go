@@ -2,7 +2,10 @@
 // fetches of such a page differ) or Conflict (one of them saw something else, or says so).
 //
 // Status, final URL, title, main text, outlinks and what the page loads from other hosts are compared. How much text two honest fetches of a page share differs between hosts, so a Host
-// learns it: from pairs of which one fetch is the arbiter's, and from no others, since a liar would teach it to look away.
+// learns it: from pairs of which one fetch is the arbiter's, and from no others, since a liar would teach it to look away; and of several such pairs what all of them show.
+//
+// Two fetches of a page that stays the same have the same words in the same order, or, of what is no page to be read, such as a feed or a PDF, the same bytes. Of long texts
+// only a sample tells how much two share; that they are not the same is told by all of them.
 //
 // The package is pure, and it judges nobody: who lied is package trust's to say. It does not compare a page with versions of other days.
 package compare
@@ -43,8 +46,11 @@ type Features struct {
 	Status  int
 	Final   uint64   // hash of the final URL; 0: that of the page itself
 	Title   uint64   // hash of the title's words
-	Exact   uint64   // hash of the main text's words in their order
-	Words   int      // of the main text
+	Exact   uint64   // hash of the main text's words in their order; of what is neither HTML nor plain text, of its bytes
+	Words   int      // of the main text; of a picture or the like there are none
+	Rest    int      // bytes of the body beyond those that are read
+	Short   bool     // the body's end did not come
+	Blocks  []uint64 // digests of the whole blocks, where the bytes count
 	Text    []uint32 // the least hashes of the main text's runs of words, at most MaxText
 	Inside  []uint32 // hashes of links to the same host, without their queries' values; at most MaxLinks
 	Outside []uint32 // hashes of the hosts that are linked to; at most MaxLinks
@@ -76,10 +82,15 @@ type Result struct {
 	Alike   float32 // share of text in common
 	// OnlyA and OnlyB count hosts that only one side links to: what a forger for profit adds.
 	OnlyA, OnlyB int
+	// Begun says that one is no more than the beginning of the other one, whose end did not come: neither vouches for the other.
+	Begun bool
 }
 
 // Unlearnt is for dynamic pages of a host that has learnt nothing yet: their text was nearly the same by channel.Near, and the rest must be the same.
 var Unlearnt = Host{Alike: 204, Length: 242}
+
+// OfOneSource is for texts of one page as it came, read by two programs: a menu more or less, a number in it.
+var OfOneSource = Host{Alike: 245, Length: 247, Loose: Title | Figures}
 
 // Margins below what was learnt. They were measured on the pairs of the tests.
 const (
@@ -88,14 +99,16 @@ const (
 	// lengthMargin is small: what changes from fetch to fetch mostly keeps its length.
 	lengthMargin = .03
 	leastAlike   = .3 // no host may teach that less text in common is alike
+	restMargin   = maxBody / 8
 )
 
 // Compare compares two fetches of a page of the host.
 func (h Host) Compare(a, b *Features) Result {
-	r := Result{Verdict: Same, Alike: shared(a.Text, b.Text)}
-	if a.Exact == b.Exact && a.Words == b.Words {
-		r.Alike = 1
+	if a.Status == b.Status && a.Final == b.Final && begins(a, b) {
+		return Result{Verdict: Dynamic, Differ: Text, Alike: 1, Begun: true}
 	}
+	r := Result{Verdict: Same, Alike: alike(a, b)}
+	same := a.Exact == b.Exact && a.Words == b.Words && (a.Rest == b.Rest || (a.Short || b.Short) && min(a.Rest, b.Rest) > 0)
 	both := overlap(a.Outside, b.Outside)
 	r.OnlyA, r.OnlyB = len(a.Outside)-both, len(b.Outside)-both
 	length := float32(min(a.Words, b.Words)) / float32(max(a.Words, b.Words, 1))
@@ -111,7 +124,7 @@ func (h Host) Compare(a, b *Features) Result {
 	note(Status, a.Status != b.Status)
 	note(Final, a.Final != b.Final)
 	note(Title, a.Title != b.Title)
-	note(Text, r.Alike < 1)
+	note(Text, !same)
 	note(Inside, links < 1)
 	note(Outside, others < 1)
 	note(Figures, !slices.Equal(a.Figures, b.Figures))
@@ -122,13 +135,37 @@ func (h Host) Compare(a, b *Features) Result {
 	r.Verdict = Dynamic
 	switch {
 	case r.Differ&^(h.Loose|Text|Inside|Outside) != 0, // a way in which honest fetches of this host do not differ
-		r.Differ&Text != 0 && r.Alike < least(h.Alike, textMargin),
+		r.Differ&Text != 0 && (h.Alike == 0 || r.Alike < least(h.Alike, textMargin) || max(a.Rest, b.Rest)-min(a.Rest, b.Rest) > restMargin),
 		r.Differ&Text != 0 && length < least(h.Length, lengthMargin),
 		r.Differ&Inside != 0 && links < least(h.Links, linksMargin),
 		r.Differ&Outside != 0 && others < least(h.Others, linksMargin):
 		r.Verdict = Conflict
 	}
 	return r
+}
+
+// begins tells whether one of two fetches, of which the bytes count, is the beginning of the other one, as on a line that is too slow for a large file: who has such a line lies
+// no more than others. It vouches for nothing. At least leastBegun bytes must have come; less than one block at the end is not compared.
+func begins(a, b *Features) bool {
+	if b.Short && !a.Short {
+		a, b = b, a
+	}
+	n := len(a.Blocks)
+	if b.Short {
+		n = min(n, len(b.Blocks))
+	}
+	return a.Short && n*blockSize >= leastBegun && n <= len(b.Blocks) && slices.Equal(a.Blocks[:n], b.Blocks[:n]) && (a.Exact != b.Exact || a.Rest != b.Rest)
+}
+
+// alike is the share of text that two fetches have in common.
+func alike(a, b *Features) float32 {
+	switch {
+	case a.Exact == b.Exact && a.Words == b.Words:
+		return 1
+	case a.Words+b.Words == 0: // bytes that are not the same have nothing in common
+		return 0
+	}
+	return shared(a.Text, b.Text)
 }
 
 // least is the share that is enough, of what was learnt.
@@ -139,27 +176,36 @@ func least(learnt uint8, margin float32) float32 {
 	return max(float32(learnt)/255-margin, leastAlike)
 }
 
-// Learn takes in a pair of fetches that are both believed: one is the arbiter's, and the other is the likest of several to it.
-func (h *Host) Learn(a, b *Features) {
-	if a.Status != b.Status || a.Final != b.Final || a.Status/100 != 2 {
-		return // an error page, or another page: no matter of taste
+// Learn takes in a fetch that is believed, the arbiter's, with one or several others of the same moment, of which not all may be honest. What it learns is what all of these
+// pairs show: one that somebody has made up teaches nothing which the others do not.
+func (h *Host) Learn(truth *Features, others ...*Features) {
+	all := Result{Differ: ^Differ(0)}
+	var length, links, outside float32
+	same := false
+	for _, f := range others {
+		if f.Status != truth.Status || f.Final != truth.Final || truth.Status/100 != 2 {
+			return // an error page, or another page: no matter of taste
+		}
+		r := h.Compare(truth, f)
+		same = same || r.Differ == 0
+		all.Differ &= r.Differ
+		all.Alike = max(all.Alike, r.Alike)
+		length = max(length, float32(min(f.Words, truth.Words))/float32(max(f.Words, truth.Words, 1)))
+		links, outside = max(links, shared(f.Inside, truth.Inside)), max(outside, shared(f.Outside, truth.Outside))
 	}
-	r := h.Compare(a, b)
-	if r.Differ == 0 {
+	if same {
 		if h.Unloose++; h.Unloose >= forgetAfter {
 			*h = Host{} // the host has become quiet
 		}
 		return
 	}
-	if r.Alike < leastAlike {
+	if all.Alike < leastAlike {
 		return
 	}
 	h.Unloose, h.Learnt = 0, min(h.Learnt, 254)+1
-	h.Alike = lower(h.Alike, r.Alike)
-	h.Length = lower(h.Length, float32(min(a.Words, b.Words))/float32(max(a.Words, b.Words, 1)))
-	h.Links = lower(h.Links, shared(a.Inside, b.Inside))
-	h.Others = lower(h.Others, shared(a.Outside, b.Outside))
-	h.Loose |= r.Differ & (Title | Figures | Sources)
+	h.Alike, h.Length = lower(h.Alike, all.Alike), lower(h.Length, length)
+	h.Links, h.Others = lower(h.Links, links), lower(h.Others, outside)
+	h.Loose |= all.Differ & (Title | Figures | Sources)
 }
 
 // forgetAfter is how many pairs in turn that are alike in all make a host forget what it learnt.

@@ -23,39 +23,79 @@ type Fetch struct {
 	Status int
 	Type   string // Content-Type as received
 	Body   []byte
+	Size   int  // of the body as it came, if more than Body
+	Short  bool // the body's end did not come
 }
 
 // Limits of what is read of a body.
 const (
 	maxBody  = 1 << 20
-	maxWords = 100_000
+	maxWords = maxBody / 2 // no body that is read has more
 )
 
-// Of takes the features out of a fetch. Of what is no text only the bytes count.
+// Of takes the features out of a fetch. Of what is neither HTML nor plain text the bytes tell whether two fetches are the same, and the words, if it has some, how much
+// they have in common: a feed says when it was made, and differs by that at each fetch.
 func Of(f Fetch) *Features {
 	r := &Features{Status: f.Status}
 	if f.Final != "" && f.Final != f.URL {
 		r.Final = channel.URLHash(f.Final)
 	}
 	body := f.Body[:min(len(f.Body), maxBody)]
+	r.Rest, r.Short = max(f.Size, len(f.Body))-len(body), f.Short
 	if len(body) < len(f.Body) {
 		body = markup.WholeCharacters(body)
 	}
 	f.Type = markup.ByRoot(f.Type, body)
 	media := markup.MediaType(f.Type)
-	if len(body) == 0 || media != "" && media != "text/plain" && !markup.IsHTML(media) {
+	bytewise := len(body) == 0 || media != "" && media != "text/plain" && !markup.IsHTML(media)
+	if bytewise {
+		r.blocks(body)
+	}
+	if bytewise && !hasWords(media) {
 		r.Exact = channel.ContentDigest(body)
 		return r
 	}
 	text, _, _ := markup.UTF8(body, f.Type)
 	p := reader{base: base(f), f: r, last: "^"}
-	if media == "text/plain" {
+	switch {
+	case bytewise:
 		p.text(string(text))
-	} else {
+		p.named(string(text))
+	case media == "text/plain":
+		p.text(string(text))
+	default:
 		p.page(html.NewTokenizer(bytes.NewReader(text)))
 	}
 	p.finish()
+	if bytewise {
+		r.Exact = channel.ContentDigest(body) // signs between words count as well
+	}
 	return r
+}
+
+// blocks takes in the parts of a body of which the bytes count.
+func (f *Features) blocks(body []byte) {
+	for ; len(body) >= blockSize; body = body[blockSize:] {
+		f.Blocks = append(f.Blocks, channel.ContentDigest(body[:blockSize]))
+	}
+}
+
+// What is compared of a file whose end did not come.
+const (
+	blockSize  = 1 << 10
+	leastBegun = 64 << 10
+)
+
+// hasWords tells whether something of a media type is text, though no page to be read: feeds, data, programs.
+func hasWords(media string) bool {
+	if strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "+xml") || strings.HasSuffix(media, "+json") {
+		return true
+	}
+	switch media {
+	case "application/json", "application/xml", "application/javascript", "application/x-javascript", "application/ecmascript", "application/yaml", "application/x-ndjson":
+		return true
+	}
+	return false
 }
 
 func base(f Fetch) *url.URL {

@@ -4,7 +4,8 @@ import "strings"
 
 // rule is one Allow or Disallow line.
 type rule struct {
-	pattern  string   // normal form; its length decides
+	pattern  string   // normal form
+	length   int      // of the pattern, which decides; a typed octet that it encodes counts as one
 	parts    []string // pattern cut at "*"
 	anchored bool     // ended with "$"
 	allow    bool
@@ -13,14 +14,16 @@ type rule struct {
 func compile(value string, allow bool) rule {
 	anchored := strings.HasSuffix(value, "$")
 	parts := strings.Split(strings.TrimSuffix(value, "$"), "*")
+	typed := 0
 	for i := range parts {
+		typed += count(parts[i])
 		parts[i] = normal(parts[i])
 	}
 	pattern := strings.Join(parts, "*")
 	if anchored {
 		pattern += "$"
 	}
-	return rule{pattern, parts, anchored, allow}
+	return rule{pattern, len(pattern) - typed*len("7B"), parts, anchored, allow}
 }
 
 // match follows the parts from left to right. The leftmost place of each part is as good as any later one, but for the last part of
@@ -48,7 +51,8 @@ func (r *rule) match(path string) bool {
 }
 
 // normal brings octets to the form in which they are compared (RFC 9309, section 2.2.2): those outside ASCII, and "*" and "$" where they
-// stand for themselves, percent-encoded; unreserved ones decoded; hexadecimal digits in upper case.
+// stand for themselves, percent-encoded; unreserved ones decoded; hexadecimal digits in upper case. Those that a URL cannot have are percent-encoded
+// too, and "'", which parsers of URLs encode in queries: rules are written as people type them, and URLs come as parsers make them.
 func normal(s string) string {
 	i := 0
 	for i < len(s) && plain(s[i]) {
@@ -71,7 +75,7 @@ func normal(s string) string {
 			}
 			continue
 		}
-		if plain(c) || c == '%' {
+		if plain(c) || c == '%' && !alone(s[i+1:]) {
 			b = append(b, c)
 		} else {
 			b = escape(b, c)
@@ -86,7 +90,33 @@ func escape(b []byte, c byte) []byte {
 }
 
 // plain octets stay as they are.
-func plain(c byte) bool { return c > ' ' && c < 0x7f && c != '%' && c != '*' && c != '$' }
+func plain(c byte) bool {
+	return c > ' ' && c < 0x7f && c != '%' && c != '*' && c != '$' && !isTyped(c)
+}
+
+// isTyped reports whether people type an octet and parsers of URLs encode it, or may.
+func isTyped(c byte) bool {
+	switch c {
+	case '"', '\'', '<', '>', '\\', '^', '`', '{', '|', '}':
+		return true
+	}
+	return false
+}
+
+// alone reports whether a "%" stands for itself, by what comes after it. At the end of a rule's part it may be the beginning of an encoded octet.
+func alone(next string) bool {
+	return len(next) > 0 && unhex(next[0]) > 15 || len(next) > 1 && unhex(next[1]) > 15
+}
+
+// count counts the octets of a part that are typed and that normal encodes.
+func count(part string) (n int) {
+	for i := range len(part) {
+		if isTyped(part[i]) || part[i] == '%' && alone(part[i+1:]) {
+			n++
+		}
+	}
+	return n
+}
 
 func unreserved(c byte) bool {
 	return isLetter(c) || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'

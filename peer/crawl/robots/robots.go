@@ -25,7 +25,7 @@ const (
 type Rules struct {
 	CrawlDelay time.Duration
 	Sitemaps   []string // as written, absolute or not
-	rules      []rule   // longest pattern first
+	rules      []rule   // longest first
 }
 
 // group collects what the groups of one product token say. A file may have several; they count together.
@@ -101,8 +101,8 @@ func Parse(body []byte, token string) *Rules {
 	}
 	sort.SliceStable(g.rules, func(i, j int) bool {
 		a, b := &g.rules[i], &g.rules[j]
-		if len(a.pattern) != len(b.pattern) {
-			return len(a.pattern) > len(b.pattern)
+		if a.length != b.length {
+			return a.length > b.length
 		}
 		return a.allow && !b.allow
 	})

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf16"
+
+	"shoal/channel"
 )
 
 // vectors holds every rule of RFC 9309 that decides a URL: a file, and URLs with "+" (may be fetched) or "-" before them.
@@ -253,7 +255,7 @@ func FuzzParse(f *testing.F) {
 		if path != "/robots.txt" {
 			for _, rule := range r.rules {
 				if len(rule.pattern) <= 40 && len(path) <= 40 && slow(rule.pattern, rule.anchored, normal(path)) {
-					if n := len(rule.pattern); n > best || n == best && rule.allow {
+					if n := rule.length; n > best || n == best && rule.allow {
 						best, want = n, rule.allow
 					}
 				} else if len(rule.pattern) > 40 || len(path) > 40 {
@@ -290,5 +292,32 @@ func BenchmarkAllowed(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		r.Allowed("/a/b/c/page-123.html?x=1")
+	}
+}
+
+// TestOctetsThatParsersEncode: a rule that has an octet as people type it holds for the link that a parser has made of the same text.
+func TestOctetsThatParsersEncode(t *testing.T) {
+	for _, c := range []struct {
+		rule, link string
+		same       bool
+	}{
+		{"/search/{search_term_string}", "/search/{search_term_string}", true}, {"/search/%7Bx%7d$", "/search/{x}", true}, {"/*{", "/a?q={x}", true},
+		{"/a<b>", "/a<b>c", true}, {"/\"quoted\"", "/\"quoted\"", true}, {"/`x`", "/`x`", true}, {"/*?q='", "/a?q='b'", true}, {"/o'x", "/o'x", true},
+		{"/a|b", "/a|b", true}, {"/a|b", "/a%7Cb", true}, {"/a^b", "/a^b", true}, {"/a^b", "/a%5eb", true},
+		{"/100%/x", "/100%/x", true}, {"/100%", "/100%/x", true}, {"/*%", "/a%20b", true}, {"/*%2", "/a%20b", true}, {"/%zz", "/%zz", true}, {"/%7$", "/%7", false},
+		{"/a[b", "/a%5Bb", false}, {"/a?b", "/a%3Fb", false}, {"/{a}", "/{b}", false}, {"/a'b", "/a\"b", false},
+	} {
+		u, err := channel.Canonical("http://h.test" + c.link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := Parse([]byte("User-agent: *\nDisallow: "+c.rule+"\n"), "Shoal"); r.Allowed(u[len("http://h.test"):]) == c.same {
+			t.Errorf("Disallow: %s on %s, which is %s: allowed %v", c.rule, c.link, u, c.same)
+		}
+	}
+	for _, rule := range []string{"/*{", "/*'"} { // each is as long as it was typed
+		if r := Parse([]byte("User-agent: *\nAllow: /a/b\nDisallow: "+rule+"\n"), "Shoal"); !r.Allowed("/a/b{'") {
+			t.Errorf("%s is longer than /a/b", rule)
+		}
 	}
 }

@@ -6,28 +6,34 @@ const askAgain = 5000; // ms, after a question that was not answered
 
 const fact = (name, value, more) => h("div", {}, h("dt", {}, t(name)), h("dd", {}, value, more ? h("small", {}, more) : null));
 
+let chosen = ""; // among several networks, also when the view is drawn again
+
 // contribution draws the view. present tells what happens now; the view returns what is to be done when that changes, and when the view is left.
 export function contribution(main, present) {
   const facts = h("dl", { class: "facts" }), own = h("dl", { class: "facts" }), weeks = h("div"), standing = h("div"), board = h("div"), paper = h("div"), box = h("div", { class: "picture" }), answer = h("div");
   let urls = [], unanswered = 0; // when the last question failed
   // A computer that crawls for several networks has an account, a standing and a board in each.
-  const all = present()?.networks || [], choice = all.length > 1 ? h("p", {}, t("ui.credit.network"), " ", ranges(t("ui.credit.network"), all.map((n) => [n.network, n.name]), all[0].network, (n) => { network = n; for (const b of [standing, board, paper]) b.replaceChildren(); load(); })) : "";
-  let network = all.length > 1 ? all[0].network : "";
+  const all = present()?.networks || [];
+  let network = all.length > 1 ? (all.find((n) => n.network === chosen) || all[0]).network : "";
+  const choice = all.length > 1 ? h("p", {}, t("ui.credit.network"), " ", ranges(t("ui.credit.network"), all.map((n) => [n.network, n.name]), network, (n) => { network = chosen = n; for (const b of [standing, board, paper]) b.replaceChildren(); load(); })) : "";
   const link = (text, type) => { urls.push(URL.createObjectURL(new Blob([text], { type }))); return urls[urls.length - 1]; };
 
   async function load() {
+    const asked = network; // an answer that comes after the choice of another one is nobody's
     let s;
     unanswered = 0;
-    try { s = await ask("GET", `/v1/standing?network=${network}`); } catch (e) {
+    try { s = await ask("GET", `/v1/standing?network=${asked}`); } catch (e) {
+      if (network !== asked) return;
       unanswered = Date.now();
       if (standing.textContent !== e.message) told(standing, e.message, true);
       return;
     }
+    if (network !== asked) return;
     const c = s.credit;
     held(s);
     if (!c) { facts.replaceChildren(); weeks.replaceChildren(h("p", { class: "quiet" }, t("ui.credit.none"))); return; }
     facts.replaceChildren(fact("ui.verified", num(c.pages), c.withheld ? t("ui.withheld") : ""), fact("ui.verified.size", size(c.bytes)), fact("ui.rank", c.rank ? num(c.rank) : "–", c.rank ? t("ui.rank.of", num(c.ranked)) : ""),
-      fact("ui.team", c.profile.team || "–", c.team_rank ? t("ui.team.rank", num(c.team_rank), num(c.teams), num(c.team_pages)) : ""));
+      fact("ui.team", c.profile.team || "–", c.team_rank ? t(c.team_pages === 1 ? "ui.team.rank.one" : "ui.team.rank", num(c.team_rank), num(c.teams), num(c.team_pages)) : ""));
     weeks.replaceChildren(c.weeks.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.weeks") }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("ui.week")), h("th", { class: "n", scope: "col" }, t("ui.verified")), h("th", { class: "n", scope: "col" }, t("ui.size")))),
       h("tbody", {}, c.weeks.map((w) => h("tr", {}, h("th", { scope: "row" }, w.week), h("td", { class: "n" }, num(w.pages)), h("td", { class: "n" }, size(w.bytes))))))) : h("p", { class: "quiet" }, t("ui.noweeks")));
     shown(c);
@@ -38,9 +44,9 @@ export function contribution(main, present) {
   function held(s) {
     const words = { newcomer: "ui.standing.newcomer", established: "ui.standing.established", suspended: "ui.standing.suspended", banned: "ui.standing.banned", unknown: "ui.standing.unknown" };
     const works = s.standing === "newcomer" || s.standing === "established", doubt = s.enforced ? "ui.standing.doubt" : "ui.standing.doubt.shadow";
-    const word = works && s.credit && s.credit.withheld ? "ui.standing.account" : works && s.suspect ? doubt : words[s.standing];
+    const word = works && s.credit && s.credit.withheld ? "ui.standing.account" : works && s.waits ? "ui.standing.waits" : works && s.suspect ? doubt : words[s.standing];
     standing.replaceChildren(h("p", {}, word ? t(word) : s.standing), s.standing === "unknown" ? "" : h("p", { class: "quiet" }, t(s.enforced ? "ui.score" : "ui.score.shadow", num(s.score, 1), num(s.suspend_at, 1))),
-      s.held.length ? h("h3", {}, t("ui.held.cases")) : h("p", { class: "quiet" }, t("ui.held.none")), ...s.held.map(one), s.more ? h("p", { class: "quiet" }, t("ui.held.more", num(s.more))) : "");
+      s.held.length ? h("h3", {}, t("ui.held.cases")) : h("p", { class: "quiet" }, t("ui.held.none")), ...s.held.map(one), s.more ? h("p", { class: "quiet" }, t(s.more === 1 ? "ui.held.more.one" : "ui.held.more", num(s.more))) : "");
   }
   // why says a case's reason in the volunteer's language, if it is one of those that this program knows; the server tells it in English.
   function why(reason) {
@@ -67,9 +73,10 @@ export function contribution(main, present) {
     board.replaceChildren(h("p", { class: "quiet" }, t("ui.board.what")), h("form", { onsubmit: async (e) => {
       e.preventDefault();
       save.disabled = true;
+      const asked = network;
       try { await ask("POST", "/v1/do/profile", { nickname: name.value, team: team.value, public: open.checked ? "yes" : "", network }); } catch (err) { told(said, err.message, true); return; } finally { save.disabled = false; }
       told(said, t(open.checked ? "ui.board.on" : "ui.board.off"));
-      certify({ profile: { nickname: name.value } });
+      if (network === asked) certify({ profile: { nickname: name.value } });
     } }, h("div", { class: "field" }, h("label", { for: "nickname" }, t("ui.nickname")), name), h("div", { class: "field" }, h("label", { for: "team" }, t("ui.team")), team),
     h("div", { class: "field" }, h("label", { for: "public" }, t("ui.public")), h("span", {}, open)), h("div", { class: "deeds" }, save, c.board ? h("a", { href: c.board, rel: "noreferrer", target: "_blank" }, t("ui.board.open")) : ""), said));
   }
@@ -96,7 +103,8 @@ export function contribution(main, present) {
     h("h2", {}, t("ui.own")), h("p", { class: "quiet" }, t("ui.own.what")), own, h("h2", {}, t("ui.picture")), h("p", { class: "quiet" }, t("ui.picture.what")), box, answer);
   ask("GET", "/v1/picture").then((svg) => {
     const at = link(svg, "image/svg+xml");
-    box.replaceChildren(h("img", { src: at, alt: t("ui.picture.alt", num(present() ? present().done.ever.pages : 0)) }), h("p", {}, h("a", { href: at, download: "shoal.svg" }, t("ui.picture.save"))));
+    const pages = present() ? present().done.ever.pages : 0;
+    box.replaceChildren(h("img", { src: at, alt: t(pages === 1 ? "ui.picture.alt.one" : "ui.picture.alt", num(pages)) }), h("p", {}, h("a", { href: at, download: "shoal.svg" }, t("ui.picture.save"))));
   }, (e) => told(answer, e.message, true));
   load();
   return [() => {

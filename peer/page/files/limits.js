@@ -182,7 +182,7 @@ function week(s, touched) {
   const first = s.value.map((w) => ({ ...w }));
   for (const w of first) {
     const c = cellsOf(w);
-    if (c) c.forEach((x) => cells.add(x)); else rows.push(w);
+    if (c) c.forEach((x) => cells.add(x)); else rows.push({ ...w }); // rows are edited in place
   }
   const grid = h("div", { class: "week", role: "group", "aria-label": t("name.windows") }), list = h("div"), buttons = [];
   const place = (e, d, k) => { if (d !== null) e.style.setProperty("--d", d); if (k !== null) e.style.setProperty("--h", k); return e; };

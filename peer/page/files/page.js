@@ -106,7 +106,7 @@ function now() {
     setDown(rate(present.speed.down_bytes_per_s), held, small(d.value ? t("ui.ofmost", `${num(d.value)} KiB/s`) : ""), small(who(d)));
     setUp(rate(present.speed.up_bytes_per_s), small(u.value ? t("ui.ofmost", `${num(u.value)} KiB/s`) : ""), small(who(u)));
     setToday(...budget(present.done.today.bytes, capOf("day_mib"), t("ui.today")));
-    setMonth(...budget(present.done.month.bytes, capOf("month_mib"), t("ui.month")), small(t("ui.since", day(present.done.month_since))));
+    setMonth(...budget(present.done.month.bytes, capOf("month_mib"), t("ui.month")), present.done.month_since > "0002" ? small(t("ui.since", day(present.done.month_since))) : ""); // it is not known while the peer starts
     setPages(num(present.done.today.pages), small(t("ui.unchanged", num(present.done.today.pages_unchanged))));
     const key = JSON.stringify([present.running, present.waiting, present.state, still(), lang]);
     if (key !== told) sites.replaceChildren(tasks());
@@ -195,7 +195,8 @@ function history() {
       lines.replaceChildren(entries.length ? table(["ui.when", "ui.page", "ui.answer", "ui.size"], entries.map((e) => [when(e.at), h("td", { class: "url" }, e.title || e.url, e.title ? h("span", { class: "quiet" }, e.url) : null), e.status ? String(e.status) : e.error, h("td", { class: "n" }, size(e.bytes))])) : h("p", { class: "quiet" }, t("ui.nothing")));
       totals.replaceChildren(sites.sites.length ? table(["ui.site", "ui.pages", "ui.size", "ui.last", "ui.deed"], sites.sites.map((x) => [h("td", { class: "url" }, h("button", { type: "button", onclick: () => search(x.site) }, x.site)), h("td", { class: "n" }, num(x.pages)), h("td", { class: "n" }, size(x.bytes)), when(x.last),
         x.denied ? x.denied : h("button", { type: "button", class: "danger", onclick: () => never(x.site) }, t("ui.never"))])) : h("p", { class: "quiet" }, t("ui.nothing")));
-      if (sites.all > sites.sites.length) totals.append(h("p", { class: "quiet" }, t("ui.moresites", num(sites.all - sites.sites.length))));
+      const more = sites.all - sites.sites.length;
+      if (more > 0) totals.append(h("p", { class: "quiet" }, t(more === 1 ? "ui.moresites.one" : "ui.moresites", num(more))));
       const list = settings.settings.find((s) => s.setting === "deny").value;
       denied.replaceChildren(list.length ? table(["ui.site", "ui.deed"], list.map((d) => [d, h("button", { type: "button", onclick: () => allow(d) }, t("ui.allow"))])) : h("p", { class: "quiet" }, t("ui.nodenied")));
     } catch (e) { told(answer, e.message, true); }
@@ -226,7 +227,11 @@ function table(heads, rows) {
 }
 
 function shownContribution() {
-  [onPresent, cleanup] = contribution(main, () => present);
+  const of = () => JSON.stringify((present?.networks || []).map((n) => n.network)), drawn = of();
+  const [update, leave] = contribution(main, () => present);
+  cleanup = leave;
+  const typing = () => main.contains(document.activeElement) && document.activeElement.matches("input, textarea");
+  onPresent = () => (of() === drawn || typing() ? update() : show()); // a network has come or gone: there is another choice
 }
 
 function shownNetworks() {
@@ -264,14 +269,16 @@ function health() {
 // join asks for the join string, says what one agrees to, and joins.
 function join(box) {
   const text = h("textarea", { class: "join", id: "join", rows: "3", spellcheck: false, autocomplete: "off" }), answer = h("div"), terms = h("div");
-  let looked = "";
+  let looked = "", looks = 0;
   async function look(agree, withLimits) {
+    const asked = agree ? looked : text.value.trim(), mine = ++looks; // the text may be another one when the answer comes
     answer.replaceChildren(h("p", { class: "quiet", role: "status" }, t("ui.join.asks")));
     try {
-      const o = await ask("POST", "/v1/join", { join: agree ? looked : text.value.trim(), agree, limits: withLimits });
+      const o = await ask("POST", "/v1/join", { join: asked, agree, limits: withLimits });
+      if (o.joined) { answer.replaceChildren(); return refresh(); }
+      if (mine !== looks) return;
       answer.replaceChildren();
-      if (o.joined) return refresh();
-      looked = text.value.trim();
+      looked = asked;
       const head = h("h2", { tabindex: "-1" }, t("ui.join.lend", o.network_name));
       terms.replaceChildren(head, o.contact ? h("p", {}, contact(o.contact)) : "", h("ul", { class: "terms" }, o.does.map((x) => h("li", {}, x))), h("h2", {}, t("ui.join.uses")),
         h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("ui.join.uses") }, h("table", {}, h("tbody", {}, o.uses.map((u) => h("tr", {}, h("th", { scope: "row" }, u.what), h("td", {}, u.how)))))),
@@ -279,7 +286,7 @@ function join(box) {
         h("div", { class: "deeds" }, h("button", { type: "button", class: "main", onclick: () => look(true, true) }, t("ui.join.agree")), o.proposed.length ? h("button", { type: "button", onclick: () => look(true, false) }, t("ui.join.nolimits")) : "",
           h("button", { type: "button", onclick: () => { terms.replaceChildren(); looked = ""; text.focus(); } }, t("ui.join.no"))));
       head.focus();
-    } catch (e) { told(answer, e.message, true); }
+    } catch (e) { if (mine === looks) told(answer, e.message, true); }
   }
   box.append(h("h2", {}, t(box === main ? "ui.join" : "ui.join.more")), h("p", {}, t("ui.join.what")), h("form", { onsubmit: (e) => { e.preventDefault(); look(false); } }, h("label", { for: "join" }, t("ui.join.string")), text, h("button", { class: "main" }, t("ui.join.look"))), answer, terms);
 }

@@ -53,7 +53,7 @@ type Genesis struct {
 // NewGenesis makes one that no other archive has.
 func NewGenesis(now time.Time) (g Genesis, err error) {
 	_, err = rand.Read(g.ID[:])
-	g.Next = firstSeq(now)
+	g.Next = FirstNumber(now)
 	return g, err
 }
 
@@ -185,9 +185,9 @@ func (s *Store) readHead() error {
 	return err
 }
 
-// firstSeq is where the feed of a new archive begins. The manager ignores entries of a channel that are numbered below the last, so the numbers
+// FirstNumber is where the feed of a new archive begins, and that of one that was restored goes on. The manager ignores entries of a channel that are numbered below the last, so the numbers
 // must be above those of the archive that this one replaces, which told up to a million entries a second.
-func firstSeq(now time.Time) uint64 { return uint64(max(now.Unix(), 1)) << 20 }
+func FirstNumber(now time.Time) uint64 { return uint64(max(now.Unix(), 1)) << 20 }
 
 // Head implements ledger.Store.
 func (s *Store) Head() ledger.Head {
@@ -319,7 +319,7 @@ func (s *Store) Backup(w io.Writer) error {
 var ErrEmpty = errors.New("archive: no archive in this copy")
 
 // Restore makes a new database in dir from what Backup wrote. Nothing may be told under a number that was used after the backup, so the feed
-// jumps ahead; see firstSeq.
+// jumps ahead; see FirstNumber.
 func Restore(dir string, r io.Reader, now time.Time) error {
 	s, err := openTables(Config{Dir: dir})
 	if err != nil {
@@ -337,7 +337,7 @@ func (s *Store) restore(r io.Reader, now time.Time) error {
 		if ok, err := ledger.Get(snapshot{txn}, []byte{schema.State}, &head); err != nil || !ok {
 			return fmt.Errorf("%w: %w", ErrEmpty, errors.Join(err))
 		}
-		head.NextSeq = max(head.NextSeq+1, firstSeq(now))
+		head.NextSeq = max(head.NextSeq+1, FirstNumber(now))
 		v, err := schema.Encode(&head)
 		if err != nil {
 			return err

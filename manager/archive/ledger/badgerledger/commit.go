@@ -89,6 +89,7 @@ func (b *batch) add(w *ledger.Write) error {
 		}
 	}
 	h := b.head
+	h.NextSeq = max(h.NextSeq, w.Number)
 	for n, e := range w.Entries {
 		if err := b.set(ledger.Change{Key: schema.Key(e.Feed, h.NextSeq+uint64(n)), Value: e.Value}); err != nil {
 			return err

@@ -288,6 +288,13 @@ func testFeeds(t *testing.T, s Subject) {
 	if again, _ := numbers(t, st, schema.Feed); again[len(again)-1] <= last {
 		t.Errorf("a number twice: %v after %v", again, feed)
 	}
+	const jump = 1 << 52
+	commit(t, st, ledger.Write{Number: jump, Entries: entries(schema.Feed, "f")}, ledger.Write{Number: 7, Entries: entries(schema.Feed, "g")}, ledger.Write{Number: jump + 100})
+	st = s.Reopen(t)
+	commit(t, st, ledger.Write{Entries: entries(schema.Feed, "h")})
+	if seqs, _ := numbers(t, st, schema.Feed); len(seqs) < 3 || seqs[len(seqs)-3] < jump || seqs[len(seqs)-3] >= seqs[len(seqs)-2] || seqs[len(seqs)-1] < jump+100 {
+		t.Errorf("numbers %v do not go on from %d", seqs, jump)
+	}
 }
 
 func testHead(t *testing.T, s Subject) {

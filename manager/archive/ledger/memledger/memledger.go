@@ -123,6 +123,7 @@ func (s *Store) Commit(writes []ledger.Write) (refused []error, err error) {
 		}
 		s.apply(slices.Concat(w.Early, w.Changes))
 		var entries []ledger.Change
+		s.next = max(s.next, w.Number)
 		for _, e := range w.Entries {
 			entries = append(entries, ledger.Change{Key: binary.BigEndian.AppendUint64([]byte{e.Feed}, s.next), Value: e.Value})
 			s.next++

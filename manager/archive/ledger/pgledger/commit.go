@@ -45,7 +45,7 @@ func (s *Store) Commit(writes []ledger.Write) (refused []error, err error) {
 	if s.Several() {
 		commit = s.commitBeside
 	}
-	said, err := commit(ctx, fit)
+	said, err := s.jumping(fit, func(fit []ledger.Write) ([]error, error) { return commit(ctx, fit) })
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +53,21 @@ func (s *Store) Commit(writes []ledger.Write) (refused []error, err error) {
 		refused[of[n]] = err
 	}
 	return refused, nil
+}
+
+// jumping is commit, for the first time since the start with a write that has the feeds go on by the clock. The server may have been restored to before entries that
+// were told: their numbers are not used again, else an indexer whose cursor lies behind them would miss what is told under them. A copy that knows of those entries
+// need not be there any more.
+func (s *Store) jumping(fit []ledger.Write, commit func([]ledger.Write) ([]error, error)) ([]error, error) {
+	if s.jumped {
+		return commit(fit)
+	}
+	said, err := commit(append([]ledger.Write{{Number: badgerledger.FirstNumber(s.cfg.Clock())}}, fit...))
+	if err != nil {
+		return nil, err
+	}
+	s.jumped = true
+	return said[1:], nil
 }
 
 // commitAlone is Commit for a program that has the log for itself. fit are writes that fit.

@@ -287,7 +287,7 @@ func TestEntry(t *testing.T) {
 	writes := []ledger.Write{{}, step(1), step(2), {
 		Also:  ledger.Change{Key: []byte("w")},
 		Early: []ledger.Change{{Key: []byte("a"), Value: []byte{}}, {Key: []byte("b")}}, Changes: []ledger.Change{{Key: []byte("c"), Value: make([]byte, 300)}},
-		Entries: []ledger.Entry{{Feed: 'f', Value: []byte("x")}, {Feed: 'g', Value: []byte("y")}}, Add: ledger.Totals{Pages: 1, Unchanged: 2, Chunks: 3, Bytes: 1 << 40, Events: 5}, Segment: 7,
+		Entries: []ledger.Entry{{Feed: 'f', Value: []byte("x")}, {Feed: 'g', Value: []byte("y")}}, Add: ledger.Totals{Pages: 1, Unchanged: 2, Chunks: 3, Bytes: 1 << 40, Events: 5}, Segment: 7, Number: 1 << 50,
 	}}
 	back, err := p.unpack(p.pack(writes))
 	if err != nil || !reflect.DeepEqual(back, writes) {

@@ -1,21 +1,14 @@
 package pgledger
 
 import (
-	"bufio"
 	"context"
-	"crypto/rand"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/klauspost/compress/zstd"
 
-	"shoal/manager/archive/bucket"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/ledger/badgerledger"
 )
@@ -63,6 +56,9 @@ func (s *Store) catchUp(ctx context.Context) (err error) {
 	}
 	h, err := s.readHead(ctx, at)
 	if err != nil {
+		return err
+	}
+	if err := s.mayBegin(ctx, &h, at); err != nil {
 		return err
 	}
 	if why := stale(&h, at, follows, s.copied.Head().ID); why != "" {
@@ -127,8 +123,27 @@ func openAnew(ctx context.Context, cfg badgerledger.Config) (s *badgerledger.Sto
 	}
 }
 
-// makeCopy begins the copy anew, from the snapshot.
+// makeCopy begins the copy anew, from the snapshot. The copy that is there is emptied when the snapshot is found.
 func (s *Store) makeCopy(ctx context.Context, h *head) (err error) {
+	at := badgerledger.Position{Seq: uint64(h.base)}
+	var in *snapshotReader
+	if h.snapshot != "" {
+		base, herr := s.readHead(ctx, at)
+		if herr != nil {
+			return herr
+		}
+		if len(base.there) != len(at.Key) {
+			return fmt.Errorf("%w: entry %d is missing in %s: restore the server from its backup", ledger.ErrState, h.base, s.server.Where())
+		}
+		at.Key = [16]byte(base.there)
+		if in, err = s.openSnapshot(ctx, h.snapshot); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, in.Close()) }()
+		if err := in.peek(); err != nil {
+			return err
+		}
+	}
 	if err := s.copied.Close(); err != nil {
 		return err
 	}
@@ -137,23 +152,10 @@ func (s *Store) makeCopy(ctx context.Context, h *head) (err error) {
 	if s.copied, err = openAnew(ctx, cfg); err != nil {
 		return err
 	}
-	at := badgerledger.Position{Seq: uint64(h.base)}
-	if h.snapshot == "" {
+	if in == nil {
 		return s.copied.Follow(at)
 	}
-	base, err := s.readHead(ctx, at)
-	if err != nil {
-		return err
-	}
-	if len(base.there) != len(at.Key) {
-		return fmt.Errorf("%w: entry %d is missing in %s: restore the server from its backup", ledger.ErrState, h.base, s.server.Where())
-	}
-	at.Key = [16]byte(base.there)
-	in, err := s.openSnapshot(ctx, h.snapshot)
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.copied.Load(at, in.next), in.Close())
+	return s.copied.Load(at, in.next)
 }
 
 // stretch is how many entries are read at a time.
@@ -270,224 +272,9 @@ func (s *Store) tell(writes []ledger.Write, refused []error) {
 	}
 	made := make([]ledger.Write, 0, len(writes))
 	for n := range writes {
-		if refused[n] == nil {
+		if w := &writes[n]; refused[n] == nil && len(w.Early)+len(w.Changes)+len(w.Entries) > 0 {
 			made = append(made, writes[n])
 		}
 	}
 	s.hear(made)
-}
-
-// folder begins the names of snapshots.
-const folder = "ledger/"
-
-// shorten makes a snapshot and drops the entries that are in it, when the log is long enough: half as long as the last snapshot. Of several writers one does
-// so: two snapshots at a time would drop entries that a third writer has not read yet.
-func (s *Store) shorten(ctx context.Context) error {
-	if s.cfg.Objects == nil {
-		return nil
-	}
-	h, err := s.readHead(ctx, badgerledger.Position{})
-	if err != nil || h.grown < max(s.cfg.SnapshotAfter, h.size/2) {
-		return err
-	}
-	s.writing.Lock()
-	epoch := s.epoch
-	s.writing.Unlock()
-	if epoch == 0 { // not the writer
-		return nil
-	}
-	if s.Several() {
-		if first, err := s.First(ctx); err != nil || !first {
-			return err
-		}
-	}
-	name, at, size, err := s.writeSnapshot(ctx, s.copied)
-	if err != nil {
-		return err
-	}
-	return s.adopt(ctx, epoch, at, name, size)
-}
-
-// keepSnapshots is how long a snapshot is kept that has a successor: so old may a backup of the server be that is restored.
-const keepSnapshots = 30 * 24 * time.Hour
-
-// adopt makes a snapshot the one from which copies begin.
-func (s *Store) adopt(ctx context.Context, epoch int64, at uint64, name string, size int64) error {
-	adopted := false
-	err := s.server.Transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		var before int64
-		if err := tx.QueryRow(ctx, `SELECT base FROM heads WHERE part = $1 FOR UPDATE`, part).Scan(&before); err != nil {
-			return err
-		}
-		tag, err := tx.Exec(ctx, `UPDATE heads SET base = $3, snapshot = $4, size = $5,
-			grown = (SELECT coalesce(sum(length(body)), 0) FROM log WHERE part = $1 AND seq > $3) WHERE part = $1 AND epoch = $2 AND base <= $3`, part, epoch, int64(at), name, size)
-		if adopted = err == nil && tag.RowsAffected() > 0; !adopted {
-			return err
-		}
-		drop := int64(at) // the last one tells which history this is
-		if s.Several() {
-			drop = before // others may be behind
-		}
-		_, err = tx.Exec(ctx, `DELETE FROM log WHERE part = $1 AND seq < $2`, part, drop)
-		return err
-	})
-	if err != nil || !adopted {
-		return err // the next one removes what is left over
-	}
-	id := s.Head().ID
-	return s.cfg.Objects.List(ctx, folder+hex.EncodeToString(id[:]), func(o bucket.Object) error {
-		if o.Name == name || s.cfg.Clock().Sub(o.At) < keepSnapshots {
-			return nil
-		}
-		return s.cfg.Objects.Remove(ctx, o.Name)
-	})
-}
-
-// writeSnapshot writes all records into an object. Beside each other they are a key's length, the key, a value's length, the value; at the end
-// an empty key and the number of records.
-func (s *Store) writeSnapshot(ctx context.Context, from ledger.Store) (name string, at uint64, size int64, err error) {
-	var tag [8]byte
-	rand.Read(tag[:])
-	in, out := io.Pipe()
-	count := &counted{to: out}
-	written := make(chan error, 1)
-	err = from.View(func(snap ledger.Snapshot) error {
-		p, _, err := badgerledger.PositionIn(snap)
-		if err != nil {
-			return err
-		}
-		at = p.Seq
-		id := from.Head().ID
-		name = fmt.Sprintf("%s%s-%d-%s.zst", folder, hex.EncodeToString(id[:]), at, hex.EncodeToString(tag[:]))
-		go func() {
-			err := writeRecords(ctx, count, snap)
-			written <- err
-			_ = out.CloseWithError(err) // it never fails
-		}()
-		err = s.cfg.Objects.PutFrom(ctx, name, in, -1)
-		_ = in.CloseWithError(errors.New("the object store wants no more")) // ends the writing, if it has not ended
-		return errors.Join(err, <-written)
-	})
-	return name, at, count.n, err
-}
-
-type counted struct {
-	to io.Writer
-	n  int64
-}
-
-func (c *counted) Write(b []byte) (int, error) {
-	n, err := c.to.Write(b)
-	c.n += int64(n)
-	return n, err
-}
-
-func writeRecords(ctx context.Context, to io.Writer, snap ledger.Snapshot) error {
-	z, err := zstd.NewWriter(to, zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(true))
-	if err != nil {
-		return err
-	}
-	w, n := bufio.NewWriterSize(z, 64<<10), uint64(0)
-	var b []byte
-	err = snap.Scan(nil, nil, true, func(key, value []byte) (bool, error) {
-		if badgerledger.IsPosition(key) {
-			return true, nil
-		}
-		n++
-		b = appendBytes(appendBytes(b[:0], key), value)
-		_, err := w.Write(b)
-		return true, errors.Join(err, ctx.Err())
-	})
-	if err == nil {
-		_, err = w.Write(binary.AppendUvarint([]byte{0}, n))
-	}
-	return errors.Join(err, w.Flush(), z.Close())
-}
-
-// snapshotReader reads what writeRecords wrote.
-type snapshotReader struct {
-	name string
-	in   io.ReadCloser
-	z    *zstd.Decoder
-	r    *bufio.Reader
-	n    uint64
-	ends bool
-}
-
-func (s *Store) openSnapshot(ctx context.Context, name string) (*snapshotReader, error) {
-	if s.cfg.Objects == nil {
-		return nil, fmt.Errorf("%w: %s needs the object %s, and no bucket is named", ledger.ErrState, s.where(), name)
-	}
-	in, err := s.cfg.Objects.Get(ctx, name, 0, -1)
-	if err != nil {
-		return nil, fmt.Errorf("the snapshot of %s: %w", s.where(), err)
-	}
-	z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
-	if err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
-	return &snapshotReader{name: name, in: in, z: z, r: bufio.NewReaderSize(z, 64<<10)}, nil
-}
-
-// maxRecord bounds a key or a value that is read.
-const maxRecord = 64 << 20
-
-// next gives the next record, and no key at the end.
-func (r *snapshotReader) next() (key, value []byte, err error) {
-	if r.ends {
-		return nil, nil, nil
-	}
-	bytes := func() ([]byte, error) {
-		n, err := binary.ReadUvarint(r.r)
-		if err != nil || n > maxRecord {
-			return nil, errors.Join(err, io.ErrUnexpectedEOF)
-		}
-		b := make([]byte, n)
-		_, err = io.ReadFull(r.r, b)
-		return b, err
-	}
-	if key, err = bytes(); err == nil && len(key) == 0 {
-		n, err := binary.ReadUvarint(r.r)
-		if err == nil && n != r.n {
-			err = fmt.Errorf("it has %d records, %d were written", r.n, n)
-		}
-		if r.ends = true; err != nil {
-			return nil, nil, r.damaged(err)
-		}
-		return nil, nil, nil
-	}
-	if err == nil {
-		value, err = bytes()
-	}
-	if r.n++; err != nil {
-		return nil, nil, r.damaged(err)
-	}
-	return key, value, nil
-}
-
-func (r *snapshotReader) damaged(err error) error {
-	return fmt.Errorf("%w: the snapshot %s in the bucket: %w: bring an earlier version of that object back, or %s", ledger.ErrState, r.name, err, ledger.RebuildHint)
-}
-
-func (r *snapshotReader) Close() error {
-	r.z.Close()
-	return r.in.Close()
-}
-
-// checkServer reads the snapshot and the entries behind it.
-func (s *Store) checkServer(ctx context.Context) error {
-	h, err := s.readHead(ctx, badgerledger.Position{})
-	if err != nil || h.snapshot == "" {
-		return err
-	}
-	in, err := s.openSnapshot(ctx, h.snapshot)
-	if err != nil {
-		return err
-	}
-	for {
-		key, _, err := in.next()
-		if err != nil || key == nil || ctx.Err() != nil {
-			return errors.Join(err, ctx.Err(), in.Close())
-		}
-	}
 }

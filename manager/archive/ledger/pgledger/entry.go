@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -13,10 +14,11 @@ import (
 // errEntry says that an entry of the log is not what a commit wrote.
 var errEntry = errors.New("archive: an entry of the ledger's log cannot be read")
 
-// What begins an entry, before it is packed. The first version has no Write.Also.
+// What begins an entry, before it is packed. The first version has no Write.Also, and the second one no Write.Number.
 const (
 	entryV1 = 1
 	entryV2 = 2
+	entryV3 = 3
 )
 
 // maxEntry bounds an entry, unpacked.
@@ -48,7 +50,11 @@ func (p packer) unpack(body []byte) ([]ledger.Write, error) {
 
 // encode makes the form of writes in which the log has them: numbers are varints, bytes follow their length.
 func encode(writes []ledger.Write) []byte {
-	b := binary.AppendUvarint([]byte{entryV2}, uint64(len(writes)))
+	version := byte(entryV2) // for programs that do not know the third, where that says nothing more
+	if slices.ContainsFunc(writes, func(w ledger.Write) bool { return w.Number > 0 }) {
+		version = entryV3
+	}
+	b := binary.AppendUvarint([]byte{version}, uint64(len(writes)))
 	for i := range writes {
 		w := &writes[i]
 		b = appendChange(appendChange(b, w.If), w.Also)
@@ -64,6 +70,9 @@ func encode(writes []ledger.Write) []byte {
 		}
 		for _, n := range []uint64{w.Add.Pages, w.Add.Unchanged, w.Add.Chunks, w.Add.Bytes, w.Add.Events, uint64(w.Segment)} {
 			b = binary.AppendUvarint(b, n)
+		}
+		if version >= entryV3 {
+			b = binary.AppendUvarint(b, w.Number)
 		}
 	}
 	return b
@@ -84,7 +93,7 @@ func appendChange(b []byte, c ledger.Change) []byte {
 func decode(b []byte) ([]ledger.Write, error) {
 	d := decoder{b: b}
 	version := d.byte()
-	if version != entryV1 && version != entryV2 {
+	if version < entryV1 || version > entryV3 {
 		return nil, fmt.Errorf("%w: unknown version", errEntry)
 	}
 	var out []ledger.Write
@@ -99,6 +108,9 @@ func decode(b []byte) ([]ledger.Write, error) {
 		}
 		w.Add = ledger.Totals{Pages: d.number(), Unchanged: d.number(), Chunks: d.number(), Bytes: d.number(), Events: d.number()}
 		w.Segment = uint32(d.number())
+		if version >= entryV3 {
+			w.Number = d.number()
+		}
 		out = append(out, w)
 	}
 	if d.bad || len(d.b) > 0 {

@@ -55,6 +55,9 @@ type Config struct {
 	Log     *slog.Logger        // nil: nothing is logged
 	// Before is called when this machine's copy is locked, and before anything is asked of the server. Nil: nothing is.
 	Before func(context.Context) error
+	// Unwritten is called when the server has an archive to which nothing was ever written, or has just been given one, before this machine's copy is
+	// emptied for it. Its error ends the opening. Nil: nothing is called.
+	Unwritten func(context.Context) error
 	// Writer is a random name of this start of the program, by which it is told from others that append to the same log. Empty: it wants the log
 	// for itself.
 	Writer string
@@ -92,6 +95,7 @@ type Store struct {
 	writing lock  // of what follows; held by Commit and snapshots
 	epoch   int64 // 0: this one has not written yet
 	at      badgerledger.Position
+	jumped  bool                 // feeds go on above all numbers that were used before the start
 	gone    bool                 // another writer has replaced this one
 	hear    func([]ledger.Write) // is told what others have appended; nil: nobody is
 
@@ -206,9 +210,6 @@ func reset(ctx context.Context, tx pgx.Tx, g badgerledger.Genesis) error {
 }
 
 func connect(ctx context.Context, cfg Config) (*postgres.Server, error) {
-	if cfg.Writer != "" && cfg.Server.Abandon == 0 {
-		cfg.Server.Abandon = abandon
-	}
 	steps, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return nil, err

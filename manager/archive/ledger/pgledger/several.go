@@ -31,8 +31,6 @@ const (
 	lookWithin = 10 * time.Second // that a look may take, or the server's patience if that is less: who commits waits for it meanwhile
 	aliveFor   = "10 seconds"     // a writer that was heard of within this may still append
 	steadyGap  = "5 seconds"      // a writer that was not heard of for so long has not seen whether others were
-
-	abandon = 4 * time.Second // after which the server ends a transaction that a stopped program holds open
 )
 
 // ErrSeveral says that a program wants an archive for itself on which others work.
@@ -214,8 +212,10 @@ func (s *Store) beat(ctx context.Context, failing *atomic.Bool) {
 		if failing.Load() {
 			continue
 		}
-		tag, err := s.server.Pool().Exec(ctx, `UPDATE writers SET since = CASE WHEN at BETWEEN now() - $3::interval AND now() THEN since ELSE now() END, at = now() WHERE part = $1 AND token = $2`,
+		bound, cancel := context.WithTimeout(ctx, lookWithin) // a server that is silent for so long has not heard of it in time
+		tag, err := s.server.Pool().Exec(bound, `UPDATE writers SET since = CASE WHEN at BETWEEN now() - $3::interval AND now() THEN since ELSE now() END, at = now() WHERE part = $1 AND token = $2`,
 			part, s.cfg.Writer, steadyGap)
+		cancel()
 		switch {
 		case err == nil && tag.RowsAffected() == 0:
 			s.shutOut(s.replaced())

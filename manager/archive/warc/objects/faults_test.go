@@ -2,6 +2,7 @@ package objects
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -210,6 +211,47 @@ func TestLostPart(t *testing.T) {
 	})
 	if err != nil || found != 2 || bad == 0 {
 		t.Errorf("%d records found, %d damaged places, %v", found, bad, err)
+	}
+}
+
+// TestLostTail has an object lose its end: a record that it cut, and one behind it, are told to be gone for good, which is no fault of the server.
+func TestLostTail(t *testing.T) {
+	lab := s3lab.Start(t, s3lab.Options{})
+	s := Open(config(t, open(t, lab)))
+	if _, err := s.Recover(nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	var raw []byte
+	var ends []int
+	for _, text := range []string{"one", "two", "three"} {
+		raw = append(raw, record(t, text)...)
+		ends = append(ends, len(raw))
+	}
+	at, err := s.Append(raw, ends)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	s.Commit()
+	names, err := lab.Objects()
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
+	}
+	if err := os.Truncate(lab.File(names[0]), int64(at[1].Offset)+10); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, s, at[0], "one")
+	for _, l := range at[1:] {
+		in, err := s.Read(l, 0)
+		if err == nil {
+			_, err = io.ReadAll(in)
+			_ = in.Close()
+		}
+		if !errors.Is(err, segment.ErrShort) {
+			t.Errorf("at %v: %v", l, err)
+		}
 	}
 }
 

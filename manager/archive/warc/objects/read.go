@@ -43,6 +43,9 @@ func (c *chained) open() error {
 		if errors.Is(err, bucket.ErrNoObject) {
 			err = fmt.Errorf("%w: %w", segment.ErrNone, err)
 		}
+		if errors.Is(err, bucket.ErrRange) {
+			err = fmt.Errorf("%w: %w", segment.ErrShort, err)
+		}
 		if err != nil {
 			return err
 		}
@@ -65,8 +68,8 @@ func (c *chained) Read(b []byte) (int, error) {
 			err = errors.Join(c.in.Close())
 			c.in = nil
 		}
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
+		if err == io.EOF { //nolint:errorlint // what wraps it is a connection that broke off
+			err = fmt.Errorf("%w: an object ends %d bytes too early", segment.ErrShort, c.until-c.at)
 		}
 		if n > 0 || err != nil {
 			return n, err

@@ -1,0 +1,28 @@
+package lease
+
+import (
+	"testing"
+	"time"
+)
+
+// TestClaimIsAwaitedNoLonger: a task that was issued by a clock far ahead is awaited for no longer than one of now; others are left alone.
+func TestClaimIsAwaitedNoLonger(t *testing.T) {
+	now, most := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC), 24*time.Hour
+	for _, ahead := range []time.Duration{0, 40 * 24 * time.Hour} {
+		var i Issue
+		then := now.Add(ahead)
+		if _, err := i.Next(then, then.Add(time.Hour), Terms{Term: time.Hour, Slack: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := i.Bound(now, most), ahead > 0; got != want {
+			t.Errorf("issued %v ahead: it changes: %v", ahead, got)
+		}
+		if end := i.Deadline(); end.After(now.Add(most)) || i.Phase != Placing || i.Bound(now, most) {
+			t.Errorf("issued %v ahead: it is %v, awaited until %v", ahead, i.Phase, end)
+		}
+	}
+	i := Issue{Phase: Leased, until: now.Add(40 * 24 * time.Hour).UnixNano()}
+	if i.Bound(now, most) {
+		t.Error("what a lease keeps has changed")
+	}
+}

@@ -1,0 +1,61 @@
+package manager_test
+
+import (
+	"testing"
+	"time"
+
+	"shoal/manager/desk"
+	"shoal/recrawl"
+)
+
+// TestNextIsWhenItIsTaken: the time that is told for a channel's next crawl is that at which the limits allow it, where the strategy would have it sooner.
+func TestNextIsWhenItIsTaken(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), nil)
+	id := b.add(t, "https://a.example")[0]
+	until(t, "an update", func() bool { r, _, _ := b.row(id); return r.Visits > 0 })
+	most := desk.Seconds(6 * time.Hour)
+	if _, err := b.d.SetStrategy(t.Context(), desk.StrategyAsk{Limits: &desk.LimitsAsk{MinInterval: &most}}); err != nil {
+		t.Fatal(err)
+	}
+	b.settled(t)
+	r, _, _ := b.row(id)
+	if left := time.Until(r.Due); left < 5*time.Hour || left > 7*time.Hour {
+		t.Errorf("next in %v, want six hours", left)
+	}
+}
+
+// TestRefusedStrategyChangesNothing asks for limits beside a strategy that cannot be: neither is in force then, and neither is kept.
+func TestRefusedStrategyChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), nil)
+	was, err := b.m.Strategy(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, most := 1., desk.Seconds(6*time.Hour)
+	for what, ask := range map[string]desk.StrategyAsk{
+		"a parameter of no strategy":   {Name: was.Name, Params: recrawl.Params{Delta: 2}, Limits: &desk.LimitsAsk{Cap: &one}},
+		"a parameter of another one":   {Name: "price", Params: recrawl.Params{Delta: .3}, Limits: &desk.LimitsAsk{Cap: &one}},
+		"a strategy that there is not": {Name: "prise", Limits: &desk.LimitsAsk{Cap: &one}},
+		"all room for new channels":    {NewShare: &one, Limits: &desk.LimitsAsk{MinInterval: &most}},
+		"weights that there are not":   {Name: "price", Limits: &desk.LimitsAsk{Weights: "heavy"}},
+	} {
+		if _, err := b.d.SetStrategy(t.Context(), ask); err == nil {
+			t.Errorf("%s is in force", what)
+		}
+		now, err := b.m.Strategy(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now.Limits != was.Limits || now.StrategyChoice != was.StrategyChoice {
+			t.Errorf("%s: %+v, %+v are in force", what, now.Limits, now.StrategyChoice)
+		}
+		if kept, err := b.db.State(t.Context(), "manager/limits"); err != nil || kept != nil {
+			t.Errorf("%s: %s is kept, %v", what, kept, err)
+		}
+	}
+	if _, err := b.d.SetStrategy(t.Context(), desk.StrategyAsk{Name: "price", Limits: &desk.LimitsAsk{Cap: &one}}); err != nil {
+		t.Error(err)
+	}
+}
