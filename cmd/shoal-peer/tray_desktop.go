@@ -19,9 +19,11 @@ const trayEvery = 5 * time.Second
 
 // Run shows the icon until the user closes it or ctx ends.
 func (c *trayCmd) Run(ctx context.Context, s streams, top *cli) error {
-	if err := desktop(); err != nil {
+	ctx, left, err := desktop(ctx)
+	if err != nil {
 		return err
 	}
+	defer left()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t := &trayIcon{ask: func(ctx context.Context) (*status, *control.Client, error) {
@@ -37,9 +39,13 @@ func (c *trayCmd) Run(ctx context.Context, s streams, top *cli) error {
 	defer runtime.UnlockOSThread()
 	ended := make(chan struct{})
 	systray.Run(func() {
+		// The library gives no panel the menu before this returns, and on Linux it announces the menu once more shortly after the first panel has read it,
+		// without a lock. So the menu is whole here.
+		t.build()
+		cl := t.look(ctx)
 		go func() {
 			defer close(ended)
-			t.follow(ctx)
+			t.follow(ctx, cl)
 			systray.Quit()
 		}()
 	}, cancel)
@@ -72,8 +78,8 @@ type trayIcon struct {
 	says, pause, resume, page, quit *systray.MenuItem
 }
 
-// follow shows what the peer does, and carries out what the user chooses.
-func (t *trayIcon) follow(ctx context.Context) {
+// build makes the menu.
+func (t *trayIcon) build() {
 	t.says = systray.AddMenuItem("...", "")
 	t.says.Disable()
 	systray.AddSeparator()
@@ -85,10 +91,13 @@ func (t *trayIcon) follow(ctx context.Context) {
 	}
 	systray.AddSeparator()
 	t.quit = systray.AddMenuItem("Close this icon", "The peer goes on")
+}
+
+// follow shows what the peer does, and carries out what the user chooses. cl is the peer of the first look.
+func (t *trayIcon) follow(ctx context.Context, cl *control.Client) {
 	every := time.NewTicker(trayEvery)
 	defer every.Stop()
-	for {
-		cl := t.look(ctx)
+	for ; ; cl = t.look(ctx) {
 		var err error
 		select {
 		case <-ctx.Done():
