@@ -84,14 +84,19 @@ func (n *Node) doubtMore(now time.Time, key ID, free uint8) {
 	n.doubts[key] = d
 }
 
-// Trust says that a peer delivered pages of a task. To claim one is no reason to trust a peer.
+// Trust says that a peer delivered pages of a task. To claim one is no reason to trust a peer. If it had refused others since it was behind with its own, it has a
+// thread again, sooner than it thought.
 func (n *Node) Trust(now time.Time, id ID) {
 	n.doubtLess(now, id)
 	if a := n.accountOf(id); a != "" {
 		n.doubtLess(now, a)
 	}
 	if i := n.table.find(id); i >= 0 {
-		n.table.entries[i].note().delivered = now
+		about := n.table.entries[i].note()
+		about.delivered = now
+		if about.behind {
+			about.behind, about.full = false, about.left
+		}
 	}
 }
 
@@ -141,17 +146,24 @@ const (
 	unknown                 // it has delivered nothing to this node yet: no task waits for it
 	trial                   // it was doubted, and has delivered nothing since: it gets one task at a time
 	avoided                 // it gets none
+
+	// full is said besides: it refused a task for want of room, and gets none for now. What it does counts.
+	full standing = 1 << 7
 )
 
 func (n *Node) standing(now time.Time, e *entry) standing {
 	d, known := n.doubts[e.id]
-	switch about := e.known(); {
-	case n.doubted(now, e.id) || now.Before(about.full):
+	about, s := e.known(), usual
+	switch {
+	case n.doubted(now, e.id) || now.Before(about.left):
 		return avoided
 	case known && now.Before(d.until.Add(doubtFades)):
-		return trial
+		s = trial
 	case about.delivered.IsZero():
-		return unknown
+		s = unknown
 	}
-	return usual
+	if now.Before(about.full) {
+		s |= full
+	}
+	return s
 }

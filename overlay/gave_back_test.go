@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func TestWhoLeavesIsNotNamed(t *testing.T) {
 		after time.Duration
 		want  map[ID]standing
 	}{
-		{0, map[ID]standing{"leaver": avoided, "refuser": avoided, "picky": usual}},
+		{0, map[ID]standing{"leaver": avoided, "refuser": full, "picky": usual}},
 		{fullLeast, map[ID]standing{"leaver": avoided, "refuser": usual, "picky": usual}},
 		{fullMost, map[ID]standing{"leaver": usual, "refuser": usual, "picky": usual}},
 	} {
@@ -43,6 +44,47 @@ func TestWhoLeavesIsNotNamed(t *testing.T) {
 		}
 		now = began
 	}
+}
+
+// A peer that refuses a task since it is behind gets no more until it says that it could start one, or has delivered: its tasks may take less than it thought.
+// Its threads count meanwhile, since they work. One that leaves delivers, too, and is not asked again.
+func TestWhoIsBehindIsAskedAgain(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	n := Node{doubts: map[ID]doubt{}, counts: map[string]int64{}, table: newTable(&coords.Coord{}, time.Hour, 0)}
+	j, err := NewJudge(JudgeConfig{}, rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []ID{"behind", "leaves", "other"} {
+		n.table.hear(now, &PeerRecord{ID: id, Seq: 1, Load: Load{Threads: 5}})
+		n.Trust(now, id)
+	}
+	n.table.entries[n.table.find("behind")].refused(now, now.Add(30*time.Second), "http://a")
+	n.table.entries[n.table.find("leaves")].refused(now, now, "http://a")
+	check := func(when string, threads, idle int, want map[ID]standing) {
+		t.Helper()
+		j.See(n.View(now))
+		if all, free := j.Threads(); all != threads || free != idle {
+			t.Errorf("%s: %d of %d threads are idle, want %d of %d", when, free, all, idle, threads)
+		}
+		for id, s := range want {
+			if got := n.standing(now, &n.table.entries[n.table.find(id)]); got != s {
+				t.Errorf("%s: %s stands %d, want %d", when, id, got, s)
+			}
+		}
+	}
+	check("at first", 15, 5, map[ID]standing{"behind": full, "leaves": full, "other": usual})
+	now = now.Add(2 * time.Second)
+	n.Trust(now, "leaves")
+	check("one that leaves has delivered", 15, 5, map[ID]standing{"behind": full, "leaves": full})
+	n.Trust(now, "behind")
+	check("the other has", 15, 10, map[ID]standing{"behind": usual, "leaves": full})
+	n.table.entries[n.table.find("behind")].refused(now, now.Add(30*time.Second), "http://a")
+	n.GaveBack(now, "behind")
+	n.Trust(now, "behind")
+	check("it gives a task back", 10, 5, map[ID]standing{"behind": avoided})
+	now = now.Add(fullMost)
+	check("a minute later", 15, 15, map[ID]standing{"behind": usual, "leaves": usual})
 }
 
 // A peer that gave a task back is offered nothing: it may be gone by then, and an offer without an answer keeps the task waiting for a claim.

@@ -43,7 +43,7 @@ type Judge struct {
 	idle    int    // of these threads, those without a task of ours
 	held    int    // tasks that they have
 	astray  map[ID]int
-	trusted bool // not all peers are to be avoided
+	trusted bool // not all peers are to be avoided, or full
 	proven  int  // peers of usual standing
 	threads int  // of the peers that are not avoided, as far as they count
 	able    int  // tasks that they can run

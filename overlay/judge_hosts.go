@@ -142,13 +142,13 @@ func (j *Judge) reach(h *located) float64 {
 	return max(min(nearest*nearFactor+nearSlack, h.distance[0]), nearest)
 }
 
-// awaited reports whether a task may wait for a peer that is full: not for one that is avoided or has its share of the tasks; nor for one that has
+// awaited reports whether a task may wait for a peer that is full: not for one that is avoided, refused one, or has its share of the tasks; nor for one that has
 // delivered nothing yet, once half of the peers have.
 func (j *Judge) awaited(k int32) bool {
-	switch j.slots[k].stands {
-	case avoided:
+	switch s := &j.slots[k]; {
+	case s.stands == avoided || s.full:
 		return !j.trusted
-	case usual:
+	case s.stands == usual:
 	default:
 		if 2*j.proven >= len(j.takers) {
 			return false

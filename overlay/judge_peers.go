@@ -10,6 +10,7 @@ type slot struct {
 	held    int32
 	changed time.Time // when held changed
 	stands  standing
+	full    bool
 	threads int          // that count
 	ended   recent       // tasks
 	groups  [2]*together // its account's and its prefix's; nil: not known
@@ -32,11 +33,11 @@ func (j *Judge) See(v *View) {
 		}
 		k := j.slotFor(p)
 		s := &j.slots[k]
-		s.turn, s.rec, s.stands = j.turn, p, usual
+		s.turn, s.rec, s.stands, s.full = j.turn, p, usual, false
 		if v.stands != nil {
-			s.stands = v.stands[i]
+			s.stands, s.full = v.stands[i]&^full, v.stands[i]&full != 0
 		}
-		j.trusted = j.trusted || s.stands != avoided
+		j.trusted = j.trusted || s.stands != avoided && !s.full
 		if s.stands == usual {
 			j.proven++
 		}
@@ -109,10 +110,10 @@ const (
 )
 
 func (j *Judge) hasRoom(s *slot) bool {
-	switch s.stands {
-	case avoided:
+	switch {
+	case s.stands == avoided || s.full:
 		return !j.trusted && int(s.held) < Holds(s.rec.Load)
-	case trial:
+	case s.stands == trial:
 		return s.held == 0
 	}
 	return int(s.held) < Holds(s.rec.Load)

@@ -314,10 +314,8 @@ func TestJudgeAvoids(t *testing.T) {
 	c := newCourt(t, 7, 12, JudgeConfig{})
 	c.survey(1, somewhere(c.rng), 6)
 	v := ViewOf(c.now, c.peers)
-	v.stands = slices.Repeat([]standing{avoided}, len(c.peers))
-	for i := range v.stands[:1] {
-		v.stands[i] = usual
-	}
+	v.stands = slices.Repeat([]standing{avoided, full}, len(c.peers)/2)
+	v.stands[0] = usual
 	c.j.See(v)
 	c.j.Looked()
 	if got, verdict := c.j.Near(c.now, Ask{Host: 1, Share: 1}); verdict != Go || got.Peer != "p0" {

@@ -334,13 +334,15 @@ func (e *entry) refused(now, start time.Time, host string) {
 		}
 	}
 	about.full = now.Add(min(max(start.Sub(now), fullLeast), fullMost))
+	about.behind = start.Sub(now) >= behindLeast && !unwanted(now, start)
 }
 
 // For so long a peer is named for no task after it refused one, or gave one back: by then it has told of its queue. A peer that leaves refuses
-// with an empty queue. unwantedHosts is how many hosts, one after the other, a peer does not want that is as good as full.
+// with an empty queue; one that is behind names a time at least behindLeast later, and has room as soon as it delivers. unwantedHosts is how many hosts, one after the other, a peer does not want that is as good as full.
 const (
 	fullLeast     = 10 * time.Second
 	fullMost      = time.Minute
+	behindLeast   = time.Second
 	unwantedHosts = 3
 )
 

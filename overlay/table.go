@@ -26,6 +26,7 @@ type more struct {
 	located   bool      // it was seen there
 	delivered time.Time // when it last delivered pages of a task of this node's
 	full      time.Time // until when it is offered no task by name, since it refused one or gave one back
+	behind    bool      // it refused that one since it could have started it only later
 	left      time.Time // until when it is offered no task at all, since it gave one back
 	back      time.Time // when it made a record after it had left a request unanswered; zero: it has not
 	host      string    // that it did not want last
