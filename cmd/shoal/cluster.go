@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -430,16 +431,37 @@ func (cl *cluster) client(i int) *api.Client {
 	return cl.all[i].client
 }
 
-// settled is overview once all managers count as many channels: while one hands some over to another, both count them, or neither does, for some seconds.
+// settled is overview once all managers count as many channels as the database has: while one hands some over to another, both count them, or neither does, for
+// some seconds.
 func (cl *cluster) settled() desk.Overview {
+	stored, told := cl.stored()
 	for range 15 {
 		o, agreed := cl.look()
-		if agreed {
+		if agreed && (o.Channels == stored || !told) {
 			return o
 		}
 		time.Sleep(time.Second)
+		stored, told = cl.stored()
 	}
-	return cl.overview()
+	o := cl.overview()
+	if told {
+		o.Channels = stored
+	}
+	return o
+}
+
+// stored is how many channels the database has, and whether a manager has told. It has to look through all.
+func (cl *cluster) stored() (n int, told bool) {
+	for i := range cl.all {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		var rows api.Rows
+		err := cl.client(i).Do(ctx, http.MethodGet, "/channels", url.Values{"sort": {"host"}, "n": {"1"}}, nil, &rows)
+		cancel()
+		if err == nil {
+			return rows.Total, true
+		}
+	}
+	return 0, false
 }
 
 // overview is the state of the whole, of the manager that knows most of it: one that has just started knows little. If none answers it is as it was last.

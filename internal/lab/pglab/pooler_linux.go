@@ -3,6 +3,7 @@ package pglab
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,7 +68,8 @@ func StartPooler(t testing.TB, s *Server, mode string) (url string) {
 		}
 	})
 	for {
-		if _, err := os.Stat(filepath.Join(dir, fmt.Sprint(".s.PGSQL.", poolerPort))); err == nil {
+		if c, err := net.Dial("unix", filepath.Join(dir, fmt.Sprint(".s.PGSQL.", poolerPort))); err == nil { // its file is there a moment before it listens
+			c.Close()
 			return fmt.Sprintf("postgres://shoal@/%s?host=%s&port=%d", s.database(), dir, poolerPort)
 		}
 		select {
