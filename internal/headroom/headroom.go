@@ -24,6 +24,8 @@ const (
 	least = 32 << 20               // free: with less the reserve is given back
 	ahead = 8 << 20                // of each log that is set aside
 	every = 100 * time.Millisecond // between two looks
+
+	wholeLook = 100 // looks, of which one is at a whole log
 )
 
 // Config says what is kept where.
@@ -41,14 +43,20 @@ type Keeper struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	held   bool             // the reserve is there
-	set    map[string]int64 // how far each log is set aside
-	failed string           // last error that was logged
+	held   bool            // the reserve is there
+	set    map[string]mark // of each log
+	failed string          // last error that was logged
+}
+
+// mark is how far a log is written, how far it is set aside, and how often it was looked at.
+type mark struct {
+	written, aside int64
+	looks          uint
 }
 
 // Keep begins to keep room. What stands in its way is logged: a database works without it.
 func Keep(cfg Config) *Keeper {
-	k := &Keeper{cfg: cfg, set: map[string]int64{}}
+	k := &Keeper{cfg: cfg, set: map[string]mark{}}
 	if info, err := os.Stat(cfg.Reserve); err == nil {
 		k.held = info.Size() == Size
 	}
@@ -132,9 +140,9 @@ func (k *Keeper) setAside(folder string) {
 }
 
 func (k *Keeper) extend(path string) {
-	to, err := extend(path, k.set[path], ahead)
+	now, err := extend(path, k.set[path], ahead)
 	if err == nil {
-		k.set[path] = to
+		k.set[path] = now
 	} else if !os.IsNotExist(err) { // it may have been deleted meanwhile
 		k.fails("the next part of a log cannot be set aside", err)
 	}

@@ -169,3 +169,77 @@ func TestLogsAreSetAside(t *testing.T) {
 		t.Error("a reserve is kept where less than enough is free beside it")
 	}
 }
+
+// TestCutLogIsSetAside has a database cut its log, as it does with a torn end: the next look at the whole log sets the part behind that aside.
+func TestCutLogIsSetAside(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "00001.mem")
+	write := func(n int) {
+		t.Helper()
+		if err := os.WriteFile(path, make([]byte, n), 0o600); err != nil { // it cuts the file first
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, logSize); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var was mark
+	look := func(times int) {
+		t.Helper()
+		for range times {
+			var err error
+			if was, err = extend(path, was, ahead); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write(logSize - 2<<20)
+	look(1)
+	write(1 << 20)
+	look(wholeLook)
+	if got := allocated(t, path); got < ahead+1<<20 {
+		t.Errorf("it takes %d bytes of the disk, want %d", got, ahead+1<<20)
+	}
+	if was.written < 1<<20 || was.written > 2<<20 {
+		t.Errorf("it is written up to %d", was.written)
+	}
+}
+
+// BenchmarkLook looks at a log of 128 MiB, written in pages as databases do through mapped memory: at what was added since the last look, and at all of it.
+func BenchmarkLook(b *testing.B) {
+	const size = 128 << 20
+	path := filepath.Join(b.TempDir(), "00001.mem")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(2 * size); err != nil {
+		b.Fatal(err)
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, 2*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(m) }()
+	var was mark
+	for at := 0; at < size; at += os.Getpagesize() {
+		m[at] = 1
+		if at%(1<<20) != 0 {
+			continue
+		}
+		if was, err = extend(path, was, ahead); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for name, from := range map[string]uint{"added": 1, "all": 0} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				was.looks = from
+				if was, err = extend(path, was, ahead); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
