@@ -554,6 +554,7 @@ type Content struct {
 	DateUs        int64                  `protobuf:"varint,3,opt,name=date_us,json=dateUs,proto3" json:"date_us,omitempty"`
 	Id            []byte                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`                                          // of the record
 	ShowsVisitor  bool                   `protobuf:"varint,5,opt,name=shows_visitor,json=showsVisitor,proto3" json:"shows_visitor,omitempty"` // it shows the address of a peer that fetched it
+	Links         uint64                 `protobuf:"fixed64,6,opt,name=links,proto3" json:"links,omitempty"`                                  // digest of the links in the metadata record behind it; 0: none, or it is not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -621,6 +622,13 @@ func (x *Content) GetShowsVisitor() bool {
 		return x.ShowsVisitor
 	}
 	return false
+}
+
+func (x *Content) GetLinks() uint64 {
+	if x != nil {
+		return x.Links
+	}
+	return 0
 }
 
 // Visit is one entry of a page's change history.
@@ -3128,13 +3136,14 @@ const file_archive_proto_rawDesc = "" +
 	"\bLocation\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\rR\x04file\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x04R\x06offset\x12\x16\n" +
-	"\x06length\x18\x03 \x01(\rR\x06length\"\x92\x01\n" +
+	"\x06length\x18\x03 \x01(\rR\x06length\"\xa8\x01\n" +
 	"\aContent\x12'\n" +
 	"\x02at\x18\x01 \x01(\v2\x17.shoal.archive.LocationR\x02at\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x17\n" +
 	"\adate_us\x18\x03 \x01(\x03R\x06dateUs\x12\x0e\n" +
 	"\x02id\x18\x04 \x01(\fR\x02id\x12#\n" +
-	"\rshows_visitor\x18\x05 \x01(\bR\fshowsVisitor\">\n" +
+	"\rshows_visitor\x18\x05 \x01(\bR\fshowsVisitor\x12\x14\n" +
+	"\x05links\x18\x06 \x01(\x06R\x05links\">\n" +
 	"\x05Visit\x12\x1d\n" +
 	"\n" +
 	"fetched_us\x18\x01 \x01(\x03R\tfetchedUs\x12\x16\n" +

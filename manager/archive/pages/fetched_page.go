@@ -426,13 +426,14 @@ func (b *builder) stored(sha [32]byte, size int) (*pb.Content, error) {
 	return &c, nil
 }
 
-// recordContent writes the record of a page's content, and what else is known of the page, and tells which record holds the payload.
+// recordContent writes the record of a page's content, and what else is known of the page, and tells which record holds the payload. A visit that finds a stored
+// payload with the same links has its record alone.
 func (b *builder) recordContent(r warc.Record, stored *pb.Content, p *channel.Page, capture *pb.Capture) (*pb.Content, error) {
-	id := b.nextID()
+	id, links := b.nextID(), linksDigest(p.Links)
 	c := stored
 	var fresh *pb.Content
 	if c == nil {
-		c = &pb.Content{Url: p.URL, DateUs: p.Fetched.UnixMicro(), Id: id[:], ShowsVisitor: r.ShowsVisitor}
+		c = &pb.Content{Url: p.URL, DateUs: p.Fetched.UnixMicro(), Id: id[:], ShowsVisitor: r.ShowsVisitor, Links: links}
 		fresh = c
 	} else if r.ShowsVisitor && !c.ShowsVisitor {
 		if err := b.markContent(c, capture.Sha256); err != nil {
@@ -442,7 +443,7 @@ func (b *builder) recordContent(r warc.Record, stored *pb.Content, p *channel.Pa
 	if err := b.record(r, stored, p, capture, fresh); err != nil {
 		return nil, err
 	}
-	if len(p.Links) == 0 {
+	if links == 0 || stored != nil && stored.Links == links && stored.Url == p.URL { // who reads the visit finds them behind what it refers to
 		return c, nil
 	}
 	pairs := make([]string, 0, 2*len(p.Links)+4)

@@ -1,6 +1,9 @@
 package pages
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+
 	"shoal/channel"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/schema"
@@ -27,6 +30,19 @@ func (b *builder) keepLinks(d *draft, p *channel.Page, here bool) {
 	if b.linkBytes += len(v); b.linkBytes <= maxRankLinkBytes {
 		b.links = append(b.links, ledger.Change{Key: k, Value: v})
 	}
+}
+
+// linksDigest is a digest of a page's links in their order; 0: there are none.
+func linksDigest(links []string) uint64 {
+	if len(links) == 0 {
+		return 0
+	}
+	h := sha256.New()
+	for _, l := range links {
+		h.Write([]byte(l))
+		h.Write([]byte{'\n'})
+	}
+	return max(binary.BigEndian.Uint64(h.Sum(nil)), 1)
 }
 
 // linksOf adds the links of a page's stored version to out.
