@@ -97,11 +97,22 @@ func watchWrites(ctx context.Context, broken func() bool, out, room func() error
 	}
 }
 
-const documentEvery = member.CertificateLife / 2
+const (
+	documentEvery = member.CertificateLife / 2
+	documentLook  = 10 * time.Second // between two looks at the clock: a timer does not run while a computer sleeps, and knows of no clock that is set
+)
 
+// documentDue tells whether the document of some time is to be signed anew, by the wall clock. A clock that was set back was wrong when it was signed.
+func documentDue(last, now time.Time) bool {
+	age := now.Round(0).Sub(last.Round(0))
+	return age < 0 || age >= documentEvery
+}
+
+// renewDocument signs the network document anew in time.
 func (st *station) renewDocument(ctx context.Context) error {
-	t := time.NewTicker(documentEvery)
+	t := time.NewTicker(documentLook)
 	defer t.Stop()
+	last := time.Now()
 	var changed <-chan struct{}
 	if st.others != nil {
 		changed = st.others.changed
@@ -115,6 +126,10 @@ func (st *station) renewDocument(ctx context.Context) error {
 				st.cfg.log.Error("network document not renewed", "err", err)
 			}
 		case now := <-t.C:
+			if !documentDue(last, now) {
+				continue
+			}
+			last = now
 			st.publishing.Lock()
 			err := st.keys.Refresh(now)
 			st.publishing.Unlock()

@@ -11,10 +11,10 @@ import (
 	"shoal/internal/member"
 )
 
-const (
-	renewGap    = 30 * time.Second // between renewals that others' words cause
-	notJoinedIn = time.Minute      // how often Run looks whether the node has joined
-)
+const renewGap = 30 * time.Second // between renewals that others' words cause
+
+// renewLook is the time between two looks whether a certificate is to be renewed. A timer does not run while a computer sleeps, and knows of no clock that is set.
+var renewLook = 10 * time.Second
 
 // renewals is the pace at which a renewal that failed is tried again. A peer that comes home tries at once.
 var renewals = again.Bounds{First: 5 * time.Second, Last: 10 * time.Minute}
@@ -65,17 +65,18 @@ func (r *renewing) now() error {
 func (j *joiner) keepRenewed(ctx context.Context) {
 	pace := again.Every(renewals)
 	var last time.Time
-	var retry time.Duration // 0: the last renewal went well
+	var retry time.Time // when a renewal that failed is tried again; zero: the last one went well
+	early := j.untilRenewal(rand.Float64())
 	for {
-		wait := retry
-		if retry == 0 {
-			wait = j.untilRenewal()
+		until := early
+		if !retry.IsZero() {
+			until = func() time.Duration { return time.Until(retry) }
 		}
-		asked, err := j.renewalDue(ctx, wait)
+		asked, err := j.renewalDue(ctx, until)
 		if err != nil {
 			return
 		}
-		if !j.Joined() && j.issuer.Load() == nil || asked && j.valid() && retry == 0 && time.Since(last) < renewGap {
+		if !j.Joined() && j.issuer.Load() == nil || asked && j.valid() && retry.IsZero() && time.Since(last) < renewGap {
 			continue
 		}
 		err = j.renewOrJoin(ctx)
@@ -85,27 +86,33 @@ func (j *joiner) keepRenewed(ctx context.Context) {
 		j.renewing.ended(err)
 		if err == nil {
 			pace.Reset()
-			retry, last = 0, time.Now()
+			retry, last = time.Time{}, time.Now()
 			j.log.Info("membership renewed", "until", j.notAfter())
 			poke(j.reach.lost) // the way home may be open now
 			continue
 		}
-		retry = pace.Next()
-		j.log.Warn("membership not renewed", "err", err, "valid_until", j.notAfter(), "again_in", retry)
+		wait := pace.Next()
+		retry = time.Now().Add(wait)
+		j.log.Warn("membership not renewed", "err", err, "valid_until", j.notAfter(), "again_in", wait)
 	}
 }
 
 // renewalDue waits until the time has come or a caller asks.
-func (j *joiner) renewalDue(ctx context.Context, wait time.Duration) (asked bool, err error) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false, ctx.Err()
-	case <-timer.C:
-		return false, nil
-	case <-j.renew:
-		return true, ctx.Err()
+func (j *joiner) renewalDue(ctx context.Context, until func() time.Duration) (asked bool, err error) {
+	for wait := until(); ; {
+		timer := time.NewTimer(min(wait, renewLook))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false, ctx.Err()
+		case <-timer.C:
+		case <-j.renew:
+			timer.Stop()
+			return true, ctx.Err()
+		}
+		if wait = until(); wait <= 0 {
+			return false, nil
+		}
 	}
 }
 
@@ -123,14 +130,16 @@ func (j *joiner) renewOrJoin(ctx context.Context) error {
 	return j.Join(ctx, s, k.Account)
 }
 
-// untilRenewal is how long the certificate is to live on, spread so that a network's members do not all come at once.
-func (j *joiner) untilRenewal() time.Duration {
-	c, err := member.ReadCertificate(j.Certificate())
-	if err != nil {
-		return notJoinedIn
+// untilRenewal tells how long the certificate is to live on, until some share of a part of its life has passed, so that a network's members do not all come at once.
+func (j *joiner) untilRenewal(share float64) func() time.Duration {
+	return func() time.Duration {
+		c, err := member.ReadCertificate(j.Certificate())
+		if err != nil {
+			return renewLook // until it has joined
+		}
+		life := c.NotAfter.Sub(c.NotBefore)
+		return max(0, c.NotBefore.Add(life*2/3+time.Duration(share*float64(life/12))).Sub(j.Now()))
 	}
-	life := c.NotAfter.Sub(c.NotBefore)
-	return max(0, c.NotBefore.Add(life*2/3+rand.N(life/12+1)).Sub(j.Now()))
 }
 
 // notAfter is the end of the certificate that the node holds; zero: none.

@@ -60,6 +60,21 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
+// TestRenewalAfterASleep has the time of a manager go on by more than a certificate's life, as where its computer slept over a weekend, or its clock was set: timers know
+// nothing of it.
+func TestRenewalAfterASleep(t *testing.T) {
+	old := renewLook
+	renewLook = 50 * time.Millisecond
+	t.Cleanup(func() { renewLook = old })
+	w := newNet(t, member.Policy{Life: 20 * time.Minute})
+	run(t, w.manager)
+	const slept = 30 * time.Minute
+	first := w.manager.notAfter()
+	time.Sleep(4 * renewLook) // it waits by now
+	w.manager.offset.Store(int64(slept))
+	eventually(t, "renewed", func() bool { return w.manager.notAfter().Sub(first) >= slept && w.manager.valid() })
+}
+
 func TestUnrenewedMembershipEnds(t *testing.T) {
 	_, a, b := pair(t, Config{})
 	serveEcho(b)
