@@ -192,10 +192,10 @@ func (i *Issuer) refused(peer, account, label string) bool {
 }
 
 // Renew gives a member a newer certificate of the same account and role. held is the one that it shows; it may have ended within the
-// policy's grace.
+// policy's grace, or begin only later, as one that was given while this manager's clock was ahead.
 func (i *Issuer) Renew(now time.Time, peer string, held []byte, v *Verifier) ([]byte, error) {
 	c, err := v.VerifyCertificate(now, held)
-	if errors.Is(err, ErrExpired) && now.Before(c.NotAfter.Add(i.policy.Grace)) {
+	if errors.Is(err, ErrExpired) && now.Before(c.NotAfter.Add(i.policy.Grace)) || errors.Is(err, ErrNotYet) && !c.NotAfter.IsZero() {
 		err = nil
 	}
 	if err != nil {
@@ -295,8 +295,18 @@ func (b *buckets) wait(now time.Time, key string) time.Duration {
 	if e == nil {
 		return 0
 	}
+	k := e.Value.(*bucket)
+	if b.isFull(k, now) {
+		return 0
+	}
 	// The bucket lacks (full-now)/Every tokens; one must be left.
-	return max(0, e.Value.(*bucket).full.Sub(now)-time.Duration(b.rate.Burst-1)*b.rate.Every)
+	return max(0, k.full.Sub(now)-time.Duration(b.rate.Burst-1)*b.rate.Every)
+}
+
+// isFull tells whether a bucket lacks nothing. One that lacks more than it holds was used while the clock was ahead.
+func (b *buckets) isFull(k *bucket, now time.Time) bool {
+	lacks := k.full.Sub(now)
+	return lacks <= 0 || lacks > time.Duration(b.rate.Burst)*b.rate.Every
 }
 
 func (b *buckets) take(now time.Time, key string) {
@@ -312,7 +322,7 @@ func (b *buckets) take(now time.Time, key string) {
 	}
 	b.order.MoveToFront(e)
 	k := e.Value.(*bucket)
-	if k.full.Before(now) {
+	if b.isFull(k, now) {
 		k.full = now
 	}
 	k.full = k.full.Add(b.rate.Every)

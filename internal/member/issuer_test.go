@@ -384,6 +384,12 @@ func TestRenew(t *testing.T) {
 			t.Fatalf("%+v, %v", c, err)
 		}
 	}
+	before := t0.Add(-30 * time.Minute) // the clock was ahead when it was given
+	if next, err := i.Renew(before, "p", held, v); err != nil {
+		t.Fatalf("before its beginning: %v", err)
+	} else if _, err := v.VerifyCertificate(before, next); err != nil {
+		t.Fatalf("before the beginning of the one before: %v", err)
+	}
 	if _, err := i.Renew(t0.Add(CertificateLife+DefaultGrace+time.Hour), "p", held, v); !errors.Is(err, ErrExpired) {
 		t.Fatalf("after the grace: %v", err)
 	}

@@ -137,6 +137,9 @@ func (j *joiner) untilRenewal(share float64) func() time.Duration {
 		if err != nil {
 			return renewLook // until it has joined
 		}
+		if c.NotBefore.After(j.Now().Add(member.Skew)) { // given while a clock was ahead that is right now
+			return 0
+		}
 		life := c.NotAfter.Sub(c.NotBefore)
 		return max(0, c.NotBefore.Add(life*2/3+time.Duration(share*float64(life/12))).Sub(j.Now()))
 	}

@@ -61,7 +61,7 @@ func TestRenewal(t *testing.T) {
 }
 
 // TestRenewalAfterASleep has the time of a manager go on by more than a certificate's life, as where its computer slept over a weekend, or its clock was set: timers know
-// nothing of it.
+// nothing of it. A certificate of a time to come is renewed too.
 func TestRenewalAfterASleep(t *testing.T) {
 	old := renewLook
 	renewLook = 50 * time.Millisecond
@@ -73,6 +73,8 @@ func TestRenewalAfterASleep(t *testing.T) {
 	time.Sleep(4 * renewLook) // it waits by now
 	w.manager.offset.Store(int64(slept))
 	eventually(t, "renewed", func() bool { return w.manager.notAfter().Sub(first) >= slept && w.manager.valid() })
+	w.manager.offset.Store(0) // that clock was wrong
+	eventually(t, "renewed by the right clock", w.manager.valid)
 }
 
 func TestUnrenewedMembershipEnds(t *testing.T) {
