@@ -53,9 +53,7 @@ func (j *Judge) See(v *View) {
 	for _, k := range j.takers {
 		s := &j.slots[k]
 		j.holds, j.held = j.holds+s.threads+int(s.rec.Load.Slots)/heldShare, j.held+int(s.held)
-		if s.stands != avoided || !j.trusted {
-			j.running, j.idle = j.running+s.threads, j.idle+j.idleOf(s)
-		}
+		j.running, j.idle = j.running+j.counted(s), j.idle+j.idleOf(s)
 		j.mark(k)
 	}
 }
@@ -154,6 +152,18 @@ func (j *Judge) Held(now time.Time, id ID, n int) {
 
 // free says whether a peer has a thread without a task of ours.
 func (s *slot) free() bool { return s.held < int32(s.rec.Load.Threads) }
+
+// counted is how many threads of a peer there are for our tasks: none of one that is avoided; of one that is full those that have tasks of ours, whatever it says.
+func (j *Judge) counted(s *slot) int {
+	switch {
+	case !j.trusted:
+	case s.stands == avoided:
+		return 0
+	case s.full:
+		return min(s.threads, int(s.held))
+	}
+	return s.threads
+}
 
 // idleOf is how many threads of a peer wait for tasks of ours.
 func (j *Judge) idleOf(s *slot) int {

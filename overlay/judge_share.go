@@ -57,10 +57,9 @@ func (j *Judge) allot(v *View) {
 			most = median
 		}
 		s.threads = min(int(s.rec.Load.Threads), most)
-		if s.stands != avoided || !j.trusted {
-			j.threads += s.threads
-			j.able += min(Holds(s.rec.Load), queuedMost*s.threads)
-		}
+		n := j.counted(s)
+		j.threads += n
+		j.able += min(Holds(s.rec.Load), queuedMost*n)
 		s.groups = [2]*together{}
 		if a := s.rec.Account; a != "" {
 			s.groups[0] = j.join("account "+a, s)

@@ -295,18 +295,8 @@ func (b *buckets) wait(now time.Time, key string) time.Duration {
 	if e == nil {
 		return 0
 	}
-	k := e.Value.(*bucket)
-	if b.isFull(k, now) {
-		return 0
-	}
 	// The bucket lacks (full-now)/Every tokens; one must be left.
-	return max(0, k.full.Sub(now)-time.Duration(b.rate.Burst-1)*b.rate.Every)
-}
-
-// isFull tells whether a bucket lacks nothing. One that lacks more than it holds was used while the clock was ahead.
-func (b *buckets) isFull(k *bucket, now time.Time) bool {
-	lacks := k.full.Sub(now)
-	return lacks <= 0 || lacks > time.Duration(b.rate.Burst)*b.rate.Every
+	return max(0, e.Value.(*bucket).full.Sub(now)-time.Duration(b.rate.Burst-1)*b.rate.Every)
 }
 
 func (b *buckets) take(now time.Time, key string) {
@@ -322,7 +312,7 @@ func (b *buckets) take(now time.Time, key string) {
 	}
 	b.order.MoveToFront(e)
 	k := e.Value.(*bucket)
-	if b.isFull(k, now) {
+	if k.full.Before(now) {
 		k.full = now
 	}
 	k.full = k.full.Add(b.rate.Every)

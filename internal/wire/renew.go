@@ -65,7 +65,7 @@ func (r *renewing) now() error {
 func (j *joiner) keepRenewed(ctx context.Context) {
 	pace := again.Every(renewals)
 	var last time.Time
-	var retry time.Time // when a renewal that failed is tried again; zero: the last one went well
+	var retry time.Time // when a renewal that failed is tried again; zero: there is no need
 	early := j.untilRenewal(rand.Float64())
 	for {
 		until := early
@@ -87,6 +87,9 @@ func (j *joiner) keepRenewed(ctx context.Context) {
 		if err == nil {
 			pace.Reset()
 			retry, last = time.Time{}, time.Now()
+			if early() <= 0 { // it is good for nothing, as where two managers' clocks disagree
+				retry = last.Add(renewGap)
+			}
 			j.log.Info("membership renewed", "until", j.notAfter())
 			poke(j.reach.lost) // the way home may be open now
 			continue
