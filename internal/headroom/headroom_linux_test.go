@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writerEnv has this test's program write through mapped memory, in a folder with or without a Keeper.
+// writerEnv has this test's program write through mapped memory, with or without a Keeper, in a folder whose name follows.
 const writerEnv = "SHOAL_TEST_HEADROOM"
 
 func TestMain(m *testing.M) {
-	if how := os.Getenv(writerEnv); how != "" {
-		if err := write(how == "kept"); err != nil {
+	if how, dir, writer := strings.Cut(os.Getenv(writerEnv), " "); writer {
+		if err := write(dir, how == "kept"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -38,15 +38,10 @@ const (
 )
 
 // write fills a small disk, in namespaces of its own, while it writes a log as Badger does.
-func write(kept bool) error {
+func write(dir string, kept bool) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "headroom-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(dir)
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprint("size=", diskSize)); err != nil {
 		return err
 	}
@@ -114,7 +109,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	for how, want := range map[string]bool{"alone": false, "kept": true} {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), writerEnv+"="+how)
+		cmd.Env = append(os.Environ(), writerEnv+"="+how+" "+t.TempDir()) // who ends by a signal leaves it
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 		out, err := cmd.CombinedOutput()
 		if strings.Contains(string(out), "operation not permitted") {
