@@ -89,7 +89,8 @@ func (au *auditor) check(ctx context.Context, origin string, w wanted, seen *arc
 	if err != nil {
 		return nil, err
 	}
-	ev := trust.Evidence{Case: w.c, Delivered: said.Features(), Checked: seen.Features(), Dated: w.dated, Said: seen.Modified(), Rate: w.rate, Delay: max(seen.Fetched.Sub(w.fetched), 0)}
+	ev := trust.Evidence{Case: w.c, Dated: w.dated, Said: seen.Modified(), Rate: w.rate, Delay: max(seen.Fetched.Sub(w.fetched), 0)}
+	ev.Delivered, ev.Checked = evidence.Both(said, seen)
 	var t *dispute
 	credit := func(was *trust.Page) (*archive.Worth, error) { return worth(ctx, au, w.url, said, seen, was) }
 	err = au.withRecord(ctx, &w, credit, func(now time.Time, g *trust.Page) {

@@ -56,7 +56,7 @@ func (r *Room) Answers(ctx context.Context, id channel.ID, gen channel.Gen) (out
 			if err := schema.Decode(value, m); err != nil {
 				return false, err
 			}
-			f, err := fetchIn(m)
+			f, err := r.fetchIn(m)
 			out = append(out, f)
 			return err == nil, firstOf(err, ctx.Err())
 		})

@@ -258,7 +258,7 @@ func (r *Room) Read(ctx context.Context, number uint64) (out Case, err error) {
 				return err
 			}
 			if ok {
-				if out.Fetches[s], err = fetchIn(f); err != nil {
+				if out.Fetches[s], err = r.fetchIn(f); err != nil {
 					return err
 				}
 			}

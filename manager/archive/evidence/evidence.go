@@ -93,6 +93,7 @@ type Room struct {
 	// countedAt is when; what other managers add is known from the next count on.
 	countedAt time.Time
 	pack      *zstd.Encoder
+	unpack    *zstd.Decoder
 }
 
 // New makes the room.
@@ -110,7 +111,11 @@ func New(cfg Config, l *ledger.Ledger, p *pages.Pages) (*Room, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Room{cfg: cfg, ledger: l, pages: p, pack: pack}, nil
+	unpack, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(4*MaxBody))
+	if err != nil {
+		return nil, err
+	}
+	return &Room{cfg: cfg, ledger: l, pages: p, pack: pack, unpack: unpack}, nil
 }
 
 // Run forgets what need not be kept, from time to time, until ctx ends.

@@ -1,12 +1,11 @@
 package evidence
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/url"
 	"time"
-
-	"github.com/klauspost/compress/zstd"
 
 	"shoal/channel"
 	pb "shoal/manager/archive/archivepb"
@@ -41,6 +40,16 @@ func (f *Fetch) Features() *compare.Features {
 		return nil
 	}
 	return compare.Of(compare.Fetch{URL: f.URL, Final: f.Final, Status: f.Status, Type: warc.FieldList(f.Header, "Content-Type"), Body: f.Body, Size: f.Size, Short: f.Short})
+}
+
+// Both are the Features of two fetches of a page. Most audits see what was delivered, byte by byte, which is read once then.
+func Both(a, b *Fetch) (of, and *compare.Features) {
+	of = a.Features()
+	if of != nil && b != nil && a.URL == b.URL && a.Final == b.Final && a.Status == b.Status && a.Size == b.Size && a.Short == b.Short &&
+		warc.FieldList(a.Header, "Content-Type") == warc.FieldList(b.Header, "Content-Type") && bytes.Equal(a.Body, b.Body) {
+		return of, of
+	}
+	return of, b.Features()
 }
 
 // Modified is pages.Modified of the answer.
@@ -117,7 +126,7 @@ func leaveOut(m *pb.Fetch, why string) {
 	m.Body, m.Header, m.Status, m.Final, m.Error = nil, nil, 0, "", why
 }
 
-func fetchIn(m *pb.Fetch) (*Fetch, error) {
+func (r *Room) fetchIn(m *pb.Fetch) (*Fetch, error) {
 	f := &Fetch{
 		URL: m.Url, Final: m.Final, Status: int(m.Status), Header: m.Header, Size: int(m.Size), Fetched: schema.Time(m.FetchedUs), By: trust.Peer(m.By), Error: m.Error,
 		Short: m.Short, Raw: m.Raw,
@@ -125,12 +134,8 @@ func fetchIn(m *pb.Fetch) (*Fetch, error) {
 	if len(m.Body) == 0 {
 		return f, nil
 	}
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(4*MaxBody))
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	if f.Body, err = d.DecodeAll(m.Body, nil); err != nil {
+	var err error
+	if f.Body, err = r.unpack.DecodeAll(m.Body, nil); err != nil {
 		return nil, fmt.Errorf("%w: evidence of %s: %w", schema.ErrValue, m.Url, err)
 	}
 	return f, nil
