@@ -224,8 +224,8 @@ func (t *truth) recall(ctx context.Context, feed changes) bool {
 }
 
 func (t *truth) stored(c *archive.Change) {
-	if c.Event == archive.Corroborated {
-		return // what was told before is verified
+	if c.Event == archive.Corroborated || c.Event == archive.Doubted {
+		return // what was told before is verified, or no more
 	}
 	origin := channel.Origin(c.URL)
 	h, ok := t.host(origin)

@@ -105,6 +105,8 @@ const (
 	TakenBack = pages.Withdrawn
 	// Corroborated is pages.Verified.
 	Corroborated = pages.Verified
+	// Doubted is pages.Unverified.
+	Doubted = pages.Unverified
 
 	FormatWARC = pages.FormatWARC
 	FormatJSON = pages.FormatJSON

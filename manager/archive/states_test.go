@@ -70,9 +70,9 @@ func TestStatesAreTold(t *testing.T) {
 	}{
 		{Filter{}, "created / provisional, created /a provisional, created /b provisional, changed / verified, withdrawn /c, withdrawn /a provisional",
 			"/ provisional, / verified, / verified, /a provisional, /b provisional, /b provisional"},
-		{Filter{Verified: true}, "verified / verified, withdrawn /c, withdrawn /a", "/ verified, / verified"},
+		{Filter{Verified: true}, "verified / verified, withdrawn /c, withdrawn /a, unverified /b", "/ verified, / verified"},
 		{Filter{All: true}, "created / provisional, created /a provisional, created /b provisional, changed / verified, changed /a withdrawn, created /c withdrawn, " +
-			"verified /b provisional, verified / verified, withdrawn /c, withdrawn /a provisional",
+			"verified /b provisional, verified / verified, withdrawn /c, withdrawn /a provisional, unverified /b provisional",
 			"/ provisional, / verified, / verified, /a provisional, /a withdrawn, /b provisional, /b provisional, /c withdrawn"},
 	} {
 		if feed, index := lines(t, a, c.f); feed != c.feed || index != c.index {

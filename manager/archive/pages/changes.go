@@ -91,8 +91,8 @@ func (p *Pages) changes(ctx context.Context, cursor string, limit int, wanted fu
 	return changes, next, err
 }
 
-// believed adds the states of the versions that changes are about, and leaves out those that are not wanted. That a page was withdrawn is always wanted: what
-// it shows instead is not, if a filter leaves that out.
+// believed adds the states of the versions that changes are about, and leaves out those that are not wanted. That a page was withdrawn, or is verified no more, is always
+// wanted: what it shows instead is not, if a filter leaves that out.
 func (p *Pages) believed(changes []Change, events []*pb.PageEvent, c *chosen) (out []Change, err error) {
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		s := standings{snap: snap}
@@ -104,12 +104,13 @@ func (p *Pages) believed(changes []Change, events []*pb.PageEvent, c *chosen) (o
 			n := changes[i]
 			n.State = StateName(state)
 			wanted := state == trust.None || c.state(state)
-			if n.Event == Withdrawn {
+			tells := n.Event == Withdrawn || n.Event == Unverified // whatever the filter leaves out of it
+			if tells {
 				wanted = wanted && c.wants(events[i].GetDeliverer(), n.ShowsVisitor)
 			}
 			switch {
 			case wanted:
-			case n.Event != Withdrawn:
+			case !tells:
 				continue
 			default:
 				n.State, n.Deliverer, n.Status, n.Mime, n.Digest, n.ShowsVisitor = "", "", 0, "", 0, false

@@ -30,14 +30,15 @@ type Event uint8
 
 // The events of the page feed. The numbers are stored and sent: never reuse one.
 const (
-	Created   Event = iota + 1 // there is a page where there was none, or again
-	Changed                    // its content is another
-	Gone                       // it is no more: 404, 410, or moved away
-	Withdrawn                  // what was told of it was a peer's that is not believed: it is as this event says, or unknown
-	Verified                   // another account in another network saw the version alike that was told before
+	Created    Event = iota + 1 // there is a page where there was none, or again
+	Changed                     // its content is another
+	Gone                        // it is no more: 404, 410, or moved away
+	Withdrawn                   // what was told of it was a peer's that is not believed: it is as this event says, or unknown
+	Verified                    // another account in another network saw the version alike that was told before
+	Unverified                  // who saw the version alike that was told as verified is not believed any more: it is provisional
 )
 
-var eventNames = [...]string{"", "created", "changed", "gone", "withdrawn", "verified"}
+var eventNames = [...]string{"", "created", "changed", "gone", "withdrawn", "verified", "unverified"}
 
 func (e Event) String() string {
 	if int(e) < len(eventNames) {

@@ -91,6 +91,8 @@ func (c *chosen) change(e *pb.PageEvent) bool {
 		}
 	case Gone:
 		return c.wants(e.GetDeliverer(), false) // there is nothing of it that could show anything
+	case Unverified:
+		return c.verified || c.all
 	case Withdrawn:
 		return true // whoever has what was told before must know; what the page shows instead is another matter
 	}

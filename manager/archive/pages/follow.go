@@ -35,11 +35,14 @@ func (v *verdicts) follow(m *pb.Page, old, t *pb.Trust, fact *pb.Visited, taken 
 		t.Shows = shown.GetDigest()
 	}
 	for _, w := range []*pb.Version{t.Cur, t.Prev} {
-		if w == nil || trust.State(w.State) != trust.Verified {
-			continue
-		}
-		if was := sameOf(old, w); was == nil || trust.State(was.State) != trust.Verified {
+		before := stateIn(sameOf(old, w).GetState())
+		switch now := stateIn(w.GetState()); {
+		case now == trust.Verified && before != trust.Verified:
 			if err := v.verified(m, w); err != nil {
+				return err
+			}
+		case now == trust.Provisional && before == trust.Verified:
+			if err := v.about(Unverified, m, w); err != nil {
 				return err
 			}
 		}
@@ -224,15 +227,20 @@ func (v *verdicts) verified(m *pb.Page, w *pb.Version) error {
 			v.earn(w, bytes)
 		}
 	}
+	return v.about(Verified, m, w)
+}
+
+// about tells that a version of a page is believed as a kind of event says, if it is still kept.
+func (v *verdicts) about(kind Event, m *pb.Page, w *pb.Version) error {
 	if c := firstShown(m, w); c != nil {
-		v.tell(Verified, m.Url, w.FetchedUs, c, w)
+		v.tell(kind, m.Url, w.FetchedUs, c, w)
 		return nil
 	}
 	key, c, err := captureOf(v.snap, m.Url, w)
 	if err != nil || c == nil {
 		return err
 	}
-	v.tell(Verified, m.Url, timeOf(key), c, w)
+	v.tell(kind, m.Url, timeOf(key), c, w)
 	return nil
 }
 

@@ -163,7 +163,7 @@ func (p *Pages) GiveBack(ctx context.Context, id channel.ID, all []Withheld, by 
 			out.Pages++
 			return g, true, v.withhold(&g, hash, now)
 		})
-		if err != nil || slices.ContainsFunc(v.entries[told:], func(e *pb.Entry) bool { return Event(e.Page.Event) != Verified }) {
+		if err != nil || slices.ContainsFunc(v.entries[told:], func(e *pb.Entry) bool { return Event(e.Page.Event) != Verified && Event(e.Page.Event) != Unverified }) {
 			return err // the page shows another version now, and that looked whether the page was found gone since
 		}
 		return v.goneAgain(hash, by)

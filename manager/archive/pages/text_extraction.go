@@ -185,10 +185,10 @@ func (p *Pages) yield(ctx context.Context, begun, changed time.Time) error {
 	return ctx.Err()
 }
 
-// extract makes the stored text of a changed page; nothing if there is one, or nothing to read. A version that is verified now was told before. read says that its
+// extract makes the stored text of a changed page; nothing if there is one, or nothing to read. A version that is verified now, or no more, was told before. read says that its
 // content was read.
 func (p *Pages) extract(c Change) (out []ledger.Change, read bool, err error) {
-	if c.Event == Gone || c.Event == Verified || !text.Readable(c.Mime) {
+	if c.Event == Gone || c.Event == Verified || c.Event == Unverified || !text.Readable(c.Mime) {
 		return nil, false, nil
 	}
 	content, err := p.Content(c)
