@@ -329,6 +329,7 @@ func (w *visit) audits() {
 		n = m.cfg.PerTask + m.chance(m.cfg.Beside*float64(all))
 		if s := m.sites[w.d.Channel]; s != nil {
 			n += int(s.times()) // it had an alert: one more checker, who would have to be of the liars too
+			separate = separate || s.times() > 0
 		}
 		if len(w.changed) >= manyChanged && 2*len(w.changed) > all {
 			n, separate = n+moreChecked, true
