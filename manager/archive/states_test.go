@@ -311,3 +311,27 @@ func TestVerifiedByDeliverer(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Who follows what is verified is told where the version that it holds is held, though the page shows a later one that nobody else has seen, and once.
+func TestUnverifiedBehindAnother(t *testing.T) {
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, false, "alice", "bob", "mallory")
+	for i, c := range []struct{ peer, body string }{{"alice", "1"}, {"bob", "1"}, {"mallory", "2"}} {
+		cl.crawl(t, a, c.peer, channel.Gen(i+1), func(r *runner) []channel.Page { return []channel.Page{r.page("/", home+c.body, channel.Changed)} })
+		j.deliver(cl, channel.Gen(i+1))
+	}
+	if feed, _ := lines(t, a, Filter{Verified: true}); feed != "verified / verified" {
+		t.Fatal(feed)
+	}
+	for range 2 {
+		if _, err := a.Review(t.Context(), 1, func(g *trust.Page) bool { g.Prev.State = trust.Held; return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if feed, _ := lines(t, a, Filter{Verified: true}); feed != "unverified /" {
+		t.Errorf("%q", feed)
+	}
+	if feed, _ := lines(t, a, Filter{}); strings.Contains(feed, "unverified") {
+		t.Errorf("who takes what is shown is told %q", feed)
+	}
+}

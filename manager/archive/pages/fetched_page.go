@@ -35,7 +35,7 @@ const (
 	Gone                        // it is no more: 404, 410, or moved away
 	Withdrawn                   // what was told of it was a peer's that is not believed: it is as this event says, or unknown
 	Verified                    // another account in another network saw the version alike that was told before
-	Unverified                  // who saw the version alike that was told as verified is not believed any more: it is provisional
+	Unverified                  // who saw the version alike that was told as verified is not believed any more, or it is in doubt
 )
 
 var eventNames = [...]string{"", "created", "changed", "gone", "withdrawn", "verified", "unverified"}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -16,6 +17,7 @@ import (
 // follow has what is kept of a page follow its record: the state of the page describes the version that is shown, versions that leave the record take their
 // state along, and the feed tells what readers have to know. taken says that the Machine took in this visit.
 func (v *verdicts) follow(m *pb.Page, old, t *pb.Trust, fact *pb.Visited, taken bool) error {
+	told := len(v.entries)
 	for _, w := range []*pb.Version{old.Cur, old.Prev} {
 		if w == nil || sameVersion(w, t.Cur) || sameVersion(w, t.Prev) {
 			continue
@@ -41,7 +43,7 @@ func (v *verdicts) follow(m *pb.Page, old, t *pb.Trust, fact *pb.Visited, taken 
 			if err := v.verified(m, w); err != nil {
 				return err
 			}
-		case now == trust.Provisional && before == trust.Verified:
+		case now != trust.None && now != trust.Verified && before == trust.Verified && !slices.ContainsFunc(v.entries[told:], isWithdrawn): // that says as much
 			if err := v.about(Unverified, m, w); err != nil {
 				return err
 			}
@@ -49,6 +51,8 @@ func (v *verdicts) follow(m *pb.Page, old, t *pb.Trust, fact *pb.Visited, taken 
 	}
 	return nil
 }
+
+func isWithdrawn(e *pb.Entry) bool { return Event(e.Page.GetEvent()) == Withdrawn }
 
 func sameVersion(x, y *pb.Version) bool {
 	return x != nil && y != nil && x.Digest == y.Digest && x.By == y.By && x.At == y.At
