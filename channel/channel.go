@@ -122,6 +122,7 @@ const (
 	MaxPage         = 8 << 20   // bytes of a page in a chunk
 	MaxReport       = 512 << 10 // bytes of a report
 	MaxReportInter  = 10_000    // inter-site URLs of a report
+	MaxReportURLs   = 384 << 10 // bytes of these together: the rest of a report fits beside them
 	MaxFrontierPart = 20_000    // frontier entries of a chunk
 	MaxFrontier     = 1_000_000 // frontier entries of a resume state
 	MaxDone         = 4_000_000 // pages done of a resume state

@@ -175,10 +175,10 @@ func ParseChunkBody(b []byte) (ChunkBody, error) {
 // Marshal encodes the report.
 func (r *Report) Marshal() []byte { return encode(r.pb()) }
 
-// ParseReport decodes a report.
+// ParseReport decodes a report that was stored. Archives of before stored some that are larger than MaxReport.
 func ParseReport(b []byte) (Report, error) {
 	var m pb.Report
-	if err := decode(b, MaxReport, &m); err != nil {
+	if err := decode(b, MaxChunkBody, &m); err != nil {
 		return Report{}, err
 	}
 	c := checker{what: "report"}

@@ -28,8 +28,9 @@ func (le *learner) discover(from recrawl.Slot, urls []string) {
 		case id != 0:
 			le.linkTo(id, u)
 		case !asked && le.mayHold(origin, own): // more than maxHeld
-		case len(le.keep.pending.found) < maxFound && !le.isBlocked(origin) && le.reaches(origin):
+		case len(le.keep.pending.found) < maxFound && le.keep.pending.room < maxFoundRoom && !le.isBlocked(origin) && le.reaches(origin):
 			le.keep.pending.found = append(le.keep.pending.found, channel.Found{URL: u, From: own})
+			le.keep.pending.room += len(origin) + foundRoom
 		}
 	}
 }
@@ -108,7 +109,10 @@ func (le *learner) linked(id channel.ID, n int) {
 
 // Bounds of what one stretch of the feed brings.
 const (
-	maxFound  = 4096   // URLs of unknown hosts
-	maxLinked = 20_000 // channels to which links were found
-	maxHeld   = 32_768 // URLs to hosts that have channels
+	maxFound = 4096 // URLs of unknown hosts
+	// A database in a folder takes 1.2 MB in one write. Names of hosts may have 253 bytes; of 25, which is usual, maxFound fit.
+	maxFoundRoom = 640 << 10
+	foundRoom    = 96     // bytes of a record beside its host's name
+	maxLinked    = 20_000 // channels to which links were found
+	maxHeld      = 32_768 // URLs to hosts that have channels
 )

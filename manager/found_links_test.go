@@ -190,3 +190,29 @@ func TestLinksThatNoDatabaseTakes(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 }
+
+// TestFoundHostsWithLongNames: links to hosts with names as long as names can be take no more room in one write than the database in a folder has. It refused such a stretch of the feed, over and over, and
+// nothing was handed out any more.
+func TestFoundHostsWithLongNames(t *testing.T) {
+	for length, least := range map[int]int{10: maxFound, 230: 1000} {
+		le := finder(t, &holding{})
+		le.keep.pending = newEffects("a", "b", time.Unix(1e9, 0))
+		size := 0
+		var urls []string
+		for n := range maxFound {
+			label := fmt.Sprintf("%0*d", min(length, 60), n)
+			urls = append(urls, "https://"+strings.Repeat(label+".", max(length/60, 1))+"example/")
+		}
+		le.discover(3, urls)
+		for _, f := range le.keep.pending.found {
+			origin, err := f.Origin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += len(origin) + 100
+		}
+		if n := len(le.keep.pending.found); n < least || size > 1<<20 {
+			t.Errorf("names of %d bytes: %d hosts, which take %d bytes", length, n, size)
+		}
+	}
+}

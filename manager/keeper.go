@@ -23,6 +23,7 @@ type effects struct {
 	crawled  map[recrawl.Slot]time.Time       // were issued then, or began, and took in the inter-site URLs found before
 	inter    map[channel.ID][]string
 	found    []channel.Found // inter-site URLs that no channel has
+	room     int             // bytes that their hosts' records take, about
 	counts   map[string]int64
 	read     map[recrawl.Slot]*channel.Channel // as the database has those that report
 	holders  map[string]channel.ID             // of inter-site URLs to hosts that may have channels; 0: none holds it

@@ -42,8 +42,8 @@ const (
 	MaxSpool       = 64 << 20         // bytes of pages on disk; beyond it the crawl waits for the archive
 	MaxPages       = 4_000_000        // pages of one crawl
 
-	maxInterBytes = channel.MaxReport * 3 / 4 // of inter-site URLs in a report
-	maxLinkBytes  = 1 << 20                   // of the links of a page
+	maxInterBytes = channel.MaxReportURLs // of inter-site URLs in a report
+	maxLinkBytes  = 1 << 20               // of the links of a page
 )
 
 // ErrConfig is returned for a task that cannot be crawled.

@@ -318,6 +318,14 @@ func (t *Task) report(now time.Time, r *channel.Report, n *Sum, found *Findings)
 		canonical, err := channel.Canonical(u)
 		return err != nil || canonical != u
 	})
+	bytes := 0
+	for i, u := range r.Inter { // peers stop there by themselves, and may come a little further where a name is respelt
+		if bytes += len(u); bytes > channel.MaxReportURLs {
+			clear(r.Inter[i:])
+			r.Inter = r.Inter[:i]
+			break
+		}
+	}
 	for _, text := range []*string{&r.Reason, &r.Robots} {
 		if plain := channel.PlainText(*text, maxReason); plain != *text {
 			*text = plain

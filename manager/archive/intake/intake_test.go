@@ -403,3 +403,19 @@ func BenchmarkScreen(b *testing.B) {
 		}
 	})
 }
+
+// Links to other sites may be as long as URLs are, and as many as a report has. What they take together is bounded too: a report that no manager would read stopped all of them for good.
+func TestLinksAreBoundedByTheirBytes(t *testing.T) {
+	b := &channel.ChunkBody{Report: &channel.Report{Outcome: channel.Updated}}
+	for n := range 1000 {
+		b.Report.Inter = append(b.Report.Inter, fmt.Sprintf("http://other.example/%s%d", strings.Repeat("x", 1500), n))
+	}
+	screen(t, task(), b)
+	size := 0
+	for _, u := range b.Report.Inter {
+		size += len(u)
+	}
+	if n := len(b.Report.Marshal()); size > channel.MaxReportURLs || size < channel.MaxReportURLs/2 || n > channel.MaxReport {
+		t.Errorf("%d links of %d bytes are kept, in a report of %d", len(b.Report.Inter), size, n)
+	}
+}
