@@ -130,7 +130,11 @@ func (b *builder) last([]segment.Location) (out []ledger.Change, err error) {
 			out = append(out, ledger.Change{Key: schema.Key2(table, uint64(d.owner), d.url)})
 		}
 		if d.trust != nil {
-			out = append(out, ledger.Change{Key: schema.Key2(schema.Trust, uint64(b.id), d.url), Value: d.trust})
+			t, err := untaken(d.trust)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, ledger.Change{Key: schema.Key2(schema.Trust, uint64(b.id), d.url), Value: t})
 		}
 	}
 	return out, nil

@@ -93,7 +93,7 @@ type ExportOptions struct {
 type Line struct {
 	Cursor  string    `json:"cursor"` // to go on after this line
 	URL     string    `json:"url"`
-	Event   string    `json:"event"` // created, changed, gone, withdrawn, verified
+	Event   string    `json:"event"` // created, changed, gone, withdrawn, verified, unverified
 	Near    bool      `json:"near,omitempty"`
 	Fetched time.Time `json:"fetched"`
 	Status  int       `json:"status,omitempty"`

@@ -18,10 +18,12 @@ import (
 // state along, and the feed tells what readers have to know. taken says that the Machine took in this visit.
 func (v *verdicts) follow(m *pb.Page, old, t *pb.Trust, fact *pb.Visited, taken bool) error {
 	told := len(v.entries)
+	v.left = v.left[:0]
 	for _, w := range []*pb.Version{old.Cur, old.Prev} {
 		if w == nil || sameVersion(w, t.Cur) || sameVersion(w, t.Prev) {
 			continue
 		}
+		v.left = append(v.left, w)
 		if err := v.leave(m.Url, w); err != nil {
 			return err
 		}
@@ -82,9 +84,7 @@ func shownOf(t *pb.Trust) *pb.Version {
 
 // leave notes the state of a version, which its page's record has no room for any more, with its capture.
 func (v *verdicts) leave(url string, w *pb.Version) error {
-	switch s := trust.State(w.State); {
-	case s == trust.Verified, s == trust.Contested, s == trust.Withdrawn && w.Doubt:
-	default: // provisional, or withdrawn with its deliverer, which a pardon undoes
+	if !lasting(w) {
 		return nil
 	}
 	key, c, err := captureOf(v.snap, url, w)
@@ -94,6 +94,17 @@ func (v *verdicts) leave(url string, w *pb.Version) error {
 	c.State = w.State
 	v.changes, err = ledger.Put(v.changes, key, c)
 	return err
+}
+
+// lasting tells whether the state of a version outlives its record: not of one that is provisional, or withdrawn with its deliverer, which a pardon undoes. One that was held was
+// never to be shown before another account sees it.
+func lasting(w *pb.Version) bool {
+	switch s := stateIn(w.State); s {
+	case trust.Verified, trust.Contested, trust.Held:
+		return true
+	default:
+		return s == trust.Withdrawn && w.Doubt
+	}
 }
 
 // captureOf finds the first capture of a version; nil: it is not kept any more.
@@ -187,7 +198,7 @@ func (v *verdicts) settleAs(kind Event, m *pb.Page, t *pb.Trust, shown *pb.Versi
 // goneSince finds the last capture of a page that is believed, if that found the page gone, and later than a capture of a version; nil: it did not. A record knows nothing
 // of such visits.
 func (v *verdicts) goneSince(url string, t *pb.Trust, version []byte) (key []byte, c *pb.Capture, err error) {
-	s := standings{snap: v.snap, url: url, record: t}
+	s := standings{snap: v.snap, url: url, record: t, left: v.left}
 	c, when, _, err := s.find(url, always, func(_ *pb.Capture, state trust.State) bool { return state.Shown() })
 	if errors.Is(err, ErrNotFound) || err == nil && c.Status < 400 {
 		return nil, nil, nil

@@ -210,7 +210,8 @@ type verdicts struct {
 	changes   []ledger.Change
 	entries   []*pb.Entry
 	earned    []earned
-	worth     *Worth // of the page in hand
+	worth     *Worth        // of the page in hand
+	left      []*pb.Version // of the page in hand, that its record has no room for any more
 }
 
 // page stores what a page's record becomes. A record without a version says nothing: the Machine does not know who delivered.

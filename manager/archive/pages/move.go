@@ -97,18 +97,33 @@ func (m *move) one(snap ledger.Snapshot, page *pb.Page, url uint64) error {
 	for _, table := range schema.OfPage {
 		key := schema.Key2(table, uint64(m.from), url)
 		_, err := snap.Get(key, func(old []byte) error {
-			if table != schema.Page {
+			var err error
+			switch table {
+			case schema.Page:
+			case schema.Trust:
+				v, err = untaken(old)
+			default:
 				v = bytes.Clone(old)
 			}
 			m.changes = append(m.changes, ledger.Change{Key: key})
 			if !own {
 				m.changes = append(m.changes, ledger.Change{Key: schema.Key2(table, uint64(m.to), url), Value: v})
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// untaken is a page's record as another channel gets it. Its deliveries have generations of their own, none of which was taken in.
+func untaken(record []byte) ([]byte, error) {
+	t := new(pb.Trust)
+	if err := schema.Decode(record, t); err != nil {
+		return nil, err
+	}
+	t.Gen = 0
+	return schema.Encode(t)
 }

@@ -17,6 +17,7 @@ type standings struct {
 	record    *pb.Trust // of url; never nil when that is set
 	suspended map[uint64]bool
 	repeated  map[string]trust.State // see repeats; nil: not looked yet
+	left      []*pb.Version          // that leave the record in the write that is being made
 }
 
 // look turns to a page.
@@ -99,13 +100,18 @@ func (s *standings) of(digest, deliverer uint64, kept trust.State) (trust.State,
 			}
 		}
 	}
+	for _, v := range s.left {
+		if kept == trust.None && digest != 0 && v.Digest == digest && lasting(v) {
+			kept = stateIn(v.State)
+		}
+	}
 	if kept == trust.Verified || kept == trust.Withdrawn {
 		return kept, nil
 	}
 	if suspended, err := s.isSuspended(deliverer); err != nil || suspended {
 		return trust.Withdrawn, err
 	}
-	if kept == trust.Contested {
+	if kept == trust.Contested || kept == trust.Held {
 		return kept, nil
 	}
 	return trust.Provisional, nil

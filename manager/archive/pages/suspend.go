@@ -158,7 +158,7 @@ func (p *Pages) GiveBack(ctx context.Context, id channel.ID, all []Withheld, by 
 			if g == after {
 				g = was
 			} else {
-				g.Restore(by)
+				giveBack(&g, &was, by)
 			}
 			out.Pages++
 			return g, true, v.withhold(&g, hash, now)
@@ -168,6 +168,24 @@ func (p *Pages) GiveBack(ctx context.Context, id channel.ID, all []Withheld, by 
 		}
 		return v.goneAgain(hash, by)
 	})
+}
+
+// giveBack gives back to a peer what a suspension took of a record that others have changed since. was is the record before: what was not shown then, since an arbiter
+// saw otherwise or its delivery was in doubt, is not shown now.
+func giveBack(g, was *trust.Page, by trust.Peer) {
+	before := *g
+	g.Restore(by)
+	for _, x := range [][2]*trust.Version{{&g.Cur, &before.Cur}, {&g.Prev, &before.Prev}} {
+		v := x[0]
+		for _, w := range []*trust.Version{&was.Cur, &was.Prev} {
+			if x[1].State != trust.Withdrawn || w.Digest != v.Digest || w.By != v.By || w.At != v.At {
+				continue
+			}
+			if w.State == trust.Withdrawn || w.State == trust.Held && v.State == trust.Provisional {
+				v.State = w.State
+			}
+		}
+	}
 }
 
 // revise changes the records of a number of pages of a channel in one write. do tells of the n-th what came of it.
@@ -190,7 +208,7 @@ func (p *Pages) revise(ctx context.Context, id channel.ID, pages int, also Also,
 
 // lastGood finds the newest capture of a page that may be shown where no version of its record may; nil: there is none.
 func (v *verdicts) lastGood(m *pb.Page, t *pb.Trust) (key []byte, c *pb.Capture, err error) {
-	s := standings{snap: v.snap, url: m.Url, record: t}
+	s := standings{snap: v.snap, url: m.Url, record: t, left: v.left}
 	last := CaptureKey(m.Url, v.now)
 	err = v.snap.ScanBack(last[:len(last)-9], append(bytes.Clone(last[:len(last)-9]), bytes.Repeat([]byte{0xff}, 10)...), func(k, value []byte) (bool, error) {
 		if len(k) != len(last) || k[len(k)-1] != last[len(last)-1] {

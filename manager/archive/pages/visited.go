@@ -62,10 +62,14 @@ func deliveredBy(set *ledger.PageSet) *pb.Delivered {
 // said notes what a delivery says of a page that is there, or leads elsewhere. digest is that of the content, which the peer computed; 0: it named none. old is
 // the version that was stored before; nil: there was none. last is the visit before.
 func (b *builder) said(d *draft, p *channel.Page, digest uint64, old *pb.Version, last lastVisit) {
-	if p.Status >= 400 || b.p.cfg.Unjudged {
-		return // contradict.go judges who says that a page is gone
-	}
 	m := d.page
+	if p.Status >= 400 { // contradict.go judges who says that a page is gone. It is no word about the version that there was before
+		m.LastBy, m.LastAt = last.by, last.at
+		return
+	}
+	if b.p.cfg.Unjudged {
+		return
+	}
 	d.said = true
 	if b.quiet(d, digest, old) {
 		b.quietly(d.url, last.by)
