@@ -50,6 +50,7 @@ type auditor struct {
 	// Scores count; or did once, so that some peers may have no tasks.
 	enforced, strict bool
 	savedAt          time.Time
+	reopened         time.Time     // when was looked last for cases that are open
 	keptErrands      []byte        // as they were written last
 	earlier          []keptErrand  // of this manager's earlier start, which who takes their hosts goes on with
 	worked           time.Time     // when the days of peers' work were last counted

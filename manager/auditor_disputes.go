@@ -49,15 +49,17 @@ func (au *auditor) answered(now time.Time, e *errand, id channel.ID, gen channel
 	au.clerk(e.pages[0].c.Channel, "what a checker has seen is lost", func(ctx context.Context) error { return au.look(ctx, e, id, gen, n) })
 }
 
-// clerk has a clerk do something. If that fails, or too much waits, what says what is lost.
-func (au *auditor) clerk(id channel.ID, what string, do func(ctx context.Context) error) {
-	if !au.clerks.add(id, func(ctx context.Context) {
+// clerk has a clerk do something. If that fails, or too much waits, what says what is lost. It reports whether a clerk will do it.
+func (au *auditor) clerk(id channel.ID, what string, do func(ctx context.Context) error) bool {
+	added := au.clerks.add(id, func(ctx context.Context) {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
 			au.log.Warn(what, "channel", id, "err", err)
 		}
-	}) {
+	})
+	if !added {
 		au.log.Warn(what, "channel", id, "err", errTooMany)
 	}
+	return added
 }
 
 // look reads what a peer has seen, and hands it to the Machine, or to the dispute that wanted it. Clerks call it.
@@ -237,8 +239,8 @@ func (au *auditor) unanswered(_ time.Time, e *errand) {
 
 // ready has a dispute ruled on once all has come that is waited for. Called on the loop.
 func (au *auditor) ready(t *dispute) {
-	if t.needs--; t.needs == 0 {
-		au.clerk(t.c.Channel, "a contested page is not ruled on", func(ctx context.Context) error { return au.rule(ctx, t) })
+	if t.needs--; t.needs == 0 && !au.clerk(t.c.Channel, "a contested page is not ruled on", func(ctx context.Context) error { return au.rule(ctx, t) }) {
+		delete(au.courts, t.number) // reopen comes back to it
 	}
 }
 
@@ -247,10 +249,12 @@ func (au *auditor) rule(ctx context.Context, t *dispute) error {
 	defer au.post(ctx, func(time.Time) { delete(au.courts, t.number) })
 	var charged []trust.Act
 	var err error
+	ruled := false
 	if t.ruling.Unmoved, err = unmoved(ctx, au, t); err != nil {
 		return err
 	}
 	err = au.withRecord(ctx, &t.wanted, nil, func(now time.Time, g *trust.Page) {
+		ruled = true
 		h := au.learntOf(t.origin)
 		t.ruling.Page, t.ruling.Host = g, h
 		acts := au.trust.Ruled(now, &t.ruling)
@@ -262,10 +266,10 @@ func (au *auditor) rule(ctx context.Context, t *dispute) error {
 		}
 		au.follow(now, acts, delivered{})
 	})
-	if err != nil {
+	if !ruled {
 		return err
 	}
-	return t.file(ctx, au.cfg.Evidence, charged)
+	return errors.Join(err, t.file(ctx, au.cfg.Evidence, charged)) // who was charged must see for what, whether the page's record could be stored or not
 }
 
 // unmoved tells whether who said that nothing has changed may have been told so by the host. Clerks call it.

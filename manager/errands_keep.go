@@ -157,7 +157,19 @@ func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// reopen has the cases ruled on that were open when the manager before this one ended, or when another one gave their hosts away. Clerks call it.
+// reopenEvery is how often is looked for cases of which a ruling broke off.
+const reopenEvery = time.Hour
+
+// ruleAgain has such cases ruled on now and then. Called on the loop.
+func ruleAgain(au *auditor, now time.Time) {
+	if now.Sub(au.reopened).Abs() < reopenEvery {
+		return
+	}
+	au.reopened = now
+	au.clerk(0, "contested pages are not ruled on", au.reopen)
+}
+
+// reopen has the cases ruled on that were open when the manager before this one ended, or when another one gave their hosts away, and those of which a ruling broke off. Clerks call it.
 func (au *auditor) reopen(ctx context.Context) error {
 	all, err := au.cfg.Evidence.Unclosed(ctx)
 	if err != nil {

@@ -37,7 +37,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	} else if err := m.auditor.catchUp(ctx); err != nil {
 		m.log.Warn("what was delivered before the last end is not judged", "err", err)
 	}
-	m.auditor.clerk(0, "contested pages are not ruled on", m.auditor.reopen)
+	ruleAgain(m.auditor, m.cfg.Now())
 	for {
 		notify := m.cfg.Archive.Notify()
 		more, err := m.learner.feedback(ctx)
@@ -98,6 +98,7 @@ func (m *Manager) round(ctx context.Context, now time.Time) {
 	m.disk.look(now)
 	m.errands.tick(now)
 	m.auditor.visit(now)
+	ruleAgain(m.auditor, now)
 	deliveries{m.auditor}.judgeLate(now)
 	m.tuning.judgeClock(now)
 	m.hand.dispatch(ctx, now)

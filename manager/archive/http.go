@@ -39,7 +39,7 @@ const (
 //
 // Of changes, export and cdx deliverer= wants only what that peer or account has delivered, and without_visitors=1 leaves out pages that show the address of
 // a peer that fetched them. What was withdrawn is left out. verified=1 wants only what another account in another network saw alike: of the feed the verified
-// events, in place of created and changed. all=1 wants everything, what was withdrawn and verified events too.
+// events, in place of created and changed, and unverified when that is so no more. all=1 wants everything: what was withdrawn, and verified and unverified events too.
 //
 // Without a cursor changes and export begin with the oldest change; or, where retention has taken some from the feed, with all pages that are there.
 // A cursor lasts as long as the feed keeps entries (Retention.Feed); a client that commits the cursor together with what it did sees

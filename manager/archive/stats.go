@@ -25,9 +25,11 @@ type Stats struct {
 	LastFailed  time.Time `json:"last_failed,omitzero"`
 	// Writing is since when the oldest write that has not ended goes on.
 	Writing time.Time `json:"writing_since,omitzero"`
-	Damaged float64   `json:"damaged"`  // 1 when bytes of the database are not what was written
-	Events  uint64    `json:"events"`   // changes of pages told in the feed, ever
-	TextLag uint64    `json:"text_lag"` // of which text extraction has still to see
+	// Unsettled is why what suspended peers have delivered is not withdrawn, or not given back to those who were pardoned.
+	Unsettled string  `json:"unsettled,omitempty"`
+	Damaged   float64 `json:"damaged"`  // 1 when bytes of the database are not what was written
+	Events    uint64  `json:"events"`   // changes of pages told in the feed, ever
+	TextLag   uint64  `json:"text_lag"` // of which text extraction has still to see
 	// Pages that are there by how far what they show is believed, as they were counted last, at Counted.
 	Provisional uint64    `json:"pages_provisional"`
 	Verified    uint64    `json:"pages_verified"`
@@ -67,6 +69,9 @@ func (a *Archive) Stats() Stats {
 	}
 	s.Failing, s.LastFailure, s.LastFailed = l.Failing, l.LastFailure, l.LastFailed
 	s.Writing = l.Writing
+	if err := a.Unsettled(); err != nil {
+		s.Unsettled = err.Error()
+	}
 	s.Provisional, s.Verified, s.Withdrawn, s.Held, s.Counted = p.Provisional, p.Verified, p.Withdrawn, p.Held, p.At
 	if a.Damage() != nil {
 		s.Damaged = 1

@@ -185,3 +185,21 @@ func TestErrorsAloneAreNoUpdate(t *testing.T) {
 		t.Errorf("without a page: reported %+v", r)
 	}
 }
+
+// TestReportOfNothingIsAFailure has a peer report that it stopped, or that its lease was over, and bring nothing. An honest one gives its task back then. It kept the channel back until its next interval, on the
+// word of one peer, and was held against nobody.
+func TestReportOfNothingIsAFailure(t *testing.T) {
+	for _, said := range []channel.Outcome{channel.Stopped, channel.Lapsed, channel.Updated} {
+		a := open(t, testConfig(t.TempDir()))
+		r, _ := start(t, a, "mallory", 1, 1)
+		r.put(channel.ChunkBody{Report: r.report(said)})
+		if is := lastOf(t, a).Report; is == nil || is.Outcome != channel.Failed || is.Reason == "" {
+			t.Errorf("who says %v and brings nothing: %+v", said, is)
+		}
+		r, _ = start(t, a, "alice", 1, 2)
+		r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/", long, channel.New)}, Report: r.report(said)})
+		if is := lastOf(t, a).Report; is == nil || is.Outcome != said {
+			t.Errorf("who says %v and brings a page: %+v", said, is)
+		}
+	}
+}

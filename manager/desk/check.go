@@ -142,6 +142,8 @@ func stores(a *archive.Stats) Finding {
 	case a.WriteWait() > archive.SlowWrite:
 		return Finding{Level: Error, What: fmt.Sprintf("A write of what peers bring goes on since %s (%s): a disk, a database or a bucket is slow, or does not answer.", a.Writing.UTC().Format("15:04:05 UTC"), plain.Span(a.WriteWait())),
 			Mend: "Look at the archive's disk, or at PostgreSQL and the bucket, and at the network between. Peers keep their pages and send them again."}
+	case a.Unsettled != "":
+		return Finding{Level: Error, What: "What suspended peers delivered is not all withdrawn, or not all given back to those who were pardoned: " + a.Unsettled + ".", Mend: "It is tried again each minute. Look at the archive's disk, or at the database; shoal archive verify names what is damaged."}
 	case a.Failures > 0 && time.Since(a.LastFailed) < failureTold:
 		return Finding{Level: Warning, What: fmt.Sprintf("The archive failed to write %s, last at %s, and has written since: %s.", plain.Count(int(a.Failures), "time"), a.LastFailed.UTC().Format("15:04:05 UTC"), a.LastFailure), Mend: "Nothing that was acknowledged is lost. If it happens again, look at the disk, the database and the bucket."}
 	case a.TextDelay > lagWarn:

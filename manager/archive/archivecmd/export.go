@@ -18,7 +18,7 @@ import (
 type Choice struct {
 	Deliverer       string `help:"Only what this peer or account has delivered; or the deliverer that captures name (d-...)." placeholder:"NAME"`
 	Verified        bool   `help:"Only what another account, in another network, saw alike." xor:"state"`
-	All             bool   `help:"What was withdrawn, too; and tell when a version is verified." xor:"state"`
+	All             bool   `help:"What was withdrawn, too; and tell when a version is verified, and when it is not any more." xor:"state"`
 	WithoutVisitors bool   `help:"Leave out pages that show the address of the volunteer who fetched them."`
 }
 

@@ -209,8 +209,11 @@ func (l *Ledger) addToJob(j *Job, c channel.Chunk, part channel.Resume, r *chann
 	if r != nil {
 		r.Peer = peer
 		n.tally.complete(r)
-		if r.Outcome == channel.Updated && !n.aside && n.tally.brought() == 0 {
-			r.Outcome, r.Reason = channel.Failed, "no page that is there, or is gone, was brought"
+		switch r.Outcome {
+		case channel.Updated, channel.Stopped, channel.Lapsed: // a peer that stops without having brought anything gives its task back, and sends no report
+			if !n.aside && n.tally.brought() == 0 {
+				r.Outcome, r.Reason = channel.Failed, "no page that is there, or is gone, was brought"
+			}
 		}
 		near := min(int(n.near), r.Changed) // the peer has no fingerprints to compare with
 		r.Changed, r.NearUnchanged = r.Changed-near, r.NearUnchanged+near

@@ -115,26 +115,43 @@ func (u *Upkeep) eachSuspension(ctx context.Context, do func(by uint64, s *pb.Su
 
 // keepSuspending does what was asked for, and goes on with what broke off, until ctx ends.
 func (u *Upkeep) keepSuspending(ctx context.Context) {
-	u.goOn(ctx, u.suspended, "what suspended peers delivered is not withdrawn yet, will try again", u.Settle)
+	u.goOn(ctx, u.suspended, "what suspended peers delivered is not withdrawn yet, will try again", func(ctx context.Context) error {
+		err := u.Settle(ctx)
+		if ctx.Err() == nil {
+			u.unsettled.Store(&err)
+		}
+		return err
+	})
 }
 
-// Settle does all that Suspend and Pardon have asked for. Run calls it. What breaks off is gone on with the next time, also after a kill.
+// Unsettled is why the last look at what suspended and pardoned peers have delivered did not come to its end; nil: it did.
+func (u *Upkeep) Unsettled() error {
+	if err := u.unsettled.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Settle does all that Suspend and Pardon have asked for. Run calls it. What breaks off is gone on with the next time, also after a kill, and keeps nothing else from being done.
 func (u *Upkeep) Settle(ctx context.Context) error {
+	var failed []error
+	tried := map[uint64]bool{}
 	for {
 		var by uint64
 		err := u.eachSuspension(ctx, func(number uint64, s *pb.Suspension) error {
-			if s.DoneUs == 0 && by == 0 {
+			if s.DoneUs == 0 && by == 0 && !tried[number] {
 				by = number
 			}
 			return nil
 		})
 		if err != nil || by == 0 {
-			return err
+			return errors.Join(append(failed, err)...)
 		}
-		for done := false; !done; {
-			if done, err = u.settleSome(ctx, by); err != nil {
-				return fmt.Errorf("settle the suspension of %s: %w", ledger.DelivererName(by), err)
-			}
+		for done := false; !done && err == nil; {
+			done, err = u.settleSome(ctx, by)
+		}
+		if err != nil {
+			failed, tried[by] = append(failed, fmt.Errorf("settle the suspension of %s: %w", ledger.DelivererName(by), err)), true
 		}
 	}
 }

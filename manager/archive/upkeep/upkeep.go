@@ -58,6 +58,7 @@ type Upkeep struct {
 
 	suspending sync.Mutex    // held by what settles suspensions
 	suspended  chan struct{} // one was asked for
+	unsettled  atomic.Pointer[error]
 }
 
 // New makes the room.
