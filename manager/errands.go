@@ -127,6 +127,8 @@ func (er *errands) ask(e *errand) bool {
 		if !er.spend(len(e.pages), e.fresh) {
 			return false
 		}
+	} else {
+		er.counts.Asked += int64(len(e.pages))
 	}
 	er.waits = append(er.waits, e)
 	return true
@@ -216,9 +218,9 @@ func (er *errands) late(now time.Time, e *errand) {
 }
 
 // refused has an errand offered again later that no peer took.
-func (er *errands) refused(now time.Time, s recrawl.Slot) {
+func (er *errands) refused(now time.Time, s recrawl.Slot, e *errand) {
 	p := er.at(s)
-	if p.errand == nil {
+	if p.errand == nil || p.errand != e || er.machine.IsOut(s) { // another one is there by now, or a peer has claimed it after all
 		return
 	}
 	er.machine.Forget(s)

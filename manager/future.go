@@ -29,15 +29,18 @@ const (
 func (u *tuning) redate(now time.Time, f *recrawl.Facts, issue *lease.Issue) (anew bool) {
 	at := u.clock.At(now)
 	f.DatedBy(at)
-	if !u.cfg.ClockRight || now.Before(plausible) {
+	if now.Before(plausible) {
 		return false
+	}
+	if issue.Phase == lease.Pausing && issue.Deadline().After(now.Add(u.cfg.Terms.MaxBackoff)) { // no pause is that long, and nothing is out
+		issue.Withdraw()
+		anew = true
+	}
+	if !u.cfg.ClockRight {
+		return anew
 	}
 	if f.Future(at) > 0 {
 		f.Redate(at)
-		anew = true
-	}
-	if issue.Phase == lease.Pausing && issue.Deadline().After(now.Add(u.cfg.Terms.MaxBackoff)) { // no pause is that long
-		issue.Withdraw()
 		anew = true
 	}
 	return issue.Bound(now, maxLatest+u.cfg.Terms.Slack) || anew // no task may start later either

@@ -49,7 +49,9 @@ func (h *handout) job(now time.Time, o dispatch.Order) (job, bool) {
 		j.near = h.near.named[o.Slot]
 		return j, ok
 	}
-	delete(h.keep.dirty, o.Slot)
+	if _, waits := h.keep.states[o.Slot]; !waits { // which is written with the generation only if something else is
+		delete(h.keep.dirty, o.Slot)
+	}
 	delete(h.keep.issues, o.Slot)
 	j := job{Order: o, id: h.table.ID(o.Slot), ch: h.near.read[o.Slot], host: h.near.hosts[o.Slot], near: h.near.named[o.Slot]}
 	if r, ok := h.keep.records[h.table.Host(o.Slot)]; ok {
@@ -134,7 +136,7 @@ func (h *handout) refused(now time.Time, j job, why error) {
 		h.event(j.Slot, now, j.Gen, "refused", "", why.Error())
 	}
 	if isErrand(j.Slot) {
-		h.errands.refused(now, j.Slot)
+		h.errands.refused(now, j.Slot, j.errand)
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 // some of them. Channels that are paused or given up do not count.
 type Holds struct {
 	Stale  int // all that are missing or probably stale; of these:
-	Under  int // have a task out, or one that is handed out again in a while
+	Under  int // have a task out
+	Lost   int // had a task of which nothing came, and are handed out again in a while
 	Soon   int // have not had their minimum interval
 	Capped int // are crawled as often as the cap allows
 	Denied int // were refused lately, and are asked for again in a while
@@ -62,7 +63,7 @@ func (h *Holds) at(held dispatch.Holdup, strict bool) {
 	case held == dispatch.Failure:
 		h.Failed++
 	case held == dispatch.Handing:
-		h.Under++
+		h.Lost++
 	case held == dispatch.Ending:
 		h.Ending++
 	case strict:
@@ -79,7 +80,7 @@ func (h *Holds) limited(l recrawl.Limits, tick time.Duration) {
 
 // numbers are all numbers of channels.
 func (h *Holds) numbers() []*int {
-	return []*int{&h.Stale, &h.Under, &h.Soon, &h.Capped, &h.Denied, &h.Polite, &h.Block, &h.Failed, &h.Strict, &h.Ending, &h.Free, &h.Halted, &h.Early}
+	return []*int{&h.Stale, &h.Under, &h.Soon, &h.Capped, &h.Denied, &h.Polite, &h.Block, &h.Failed, &h.Lost, &h.Strict, &h.Ending, &h.Free, &h.Halted, &h.Early}
 }
 
 // scale makes the numbers of a sample those of all channels, of which one in so many was looked at.

@@ -101,6 +101,9 @@ func (le *learner) readFor(ctx context.Context, entries []archive.Entry, into *e
 		}
 		ch := chs[e.Channel]
 		if ch == nil && le.tenancy != nil { // another manager has removed it, and its note is under way
+			if until, out := le.machine.StandOff(le.cfg.Now(), s); out { // who has its task may be at the host until it hears
+				le.machine.Leave(le.table.Host(s), until)
+			}
 			le.tenancy.roster.release(s)
 			continue
 		}

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -95,7 +96,7 @@ func (m *Manager) hearNote(ctx context.Context, n channel.Note) error {
 	ctx = context.WithValue(ctx, heardKey{}, true)
 	var t noted
 	if err := json.Unmarshal(n.Body, &t); err != nil {
-		return err
+		return errors.Join(errNote, err)
 	}
 	switch what := n.What; {
 	case what == noteAdopt:
@@ -127,13 +128,13 @@ func (m *Manager) hearOfChannel(ctx context.Context, what string, t noted) error
 	var err error
 	if t.Before != nil {
 		if before, err = channel.ParseChannel(t.Before); err != nil {
-			return err
+			return errors.Join(errNote, err)
 		}
 		t.ID = before.ID
 	}
 	if t.After != nil {
 		if after, err = channel.ParseChannel(t.After); err != nil {
-			return err
+			return errors.Join(errNote, err)
 		}
 	}
 	if away, err := m.roster.elsewhere(ctx, t.ID); err != nil || away {
@@ -151,7 +152,7 @@ func (m *Manager) hearOfChannel(ctx context.Context, what string, t noted) error
 	case noteWatch:
 		return heir{m.auditor}.hearWatch(ctx, t.ID, t.Site)
 	}
-	return fmt.Errorf("%q is not known to this version", what)
+	return fmt.Errorf("%w: %q is not known to this version", errNote, what)
 }
 
 // TellOthers tells the other managers' Several.Heard something.

@@ -129,9 +129,10 @@ type tenancy struct {
 	moving bool                // likewise: the feed is not read while partitions are taken
 	coming [channel.Parts]bool // likewise: of these not all is known yet that is out, so nothing is handed out there
 
-	mu   sync.Mutex
-	told []channel.Note // what was heard, and is to be done in the next turn; guarded by mu
-	late []lateOrder    // that may be for whoever takes a channel next; likewise
+	mu      sync.Mutex
+	told    []channel.Note // what was heard, and is to be done in the next turn; guarded by mu
+	unheard unheard        // of these, what could not be done yet; owned by the loop of turns
+	late    []lateOrder    // that may be for whoever takes a channel next; likewise
 
 	gone bool // a manager has gone since partitions were taken last, or none was here before this one; owned by the goroutine that beats
 
@@ -466,10 +467,9 @@ func (t *tenancy) obey(ctx context.Context) {
 	t.mu.Unlock()
 	for _, n := range notes {
 		t.delay(n)
-		if err := t.hear(ctx, n); err != nil && ctx.Err() == nil {
-			t.log.Warn("what another manager told is not taken in", "what", n.What, "err", err)
-		}
 	}
+	t.unheard.add(notes)
+	t.unheard.hear(ctx, t)
 	if now := t.cfg.Now(); now.Sub(t.looked) >= strayEvery {
 		t.looked = now
 		if err := t.strays(ctx); err != nil && ctx.Err() == nil {

@@ -48,6 +48,7 @@ func mostHeld(h *manager.Holds) (n int, kind, why string) {
 		{h.Polite, "politeness", "wait for their hosts, which are being visited or left alone between two visits"},
 		{h.Denied, "refusals", "were refused by the peers near their hosts, and are offered again in a while"},
 		{h.Failed, "failures", "failed, and are tried again in a while (shoal channel list --state failing)"},
+		{h.Lost, "nothing came", "had a task of which nothing came, and are handed out again in a while (What happened, on the channel's page)"},
 		{h.Block, "blocks", "are on blocked hosts (shoal host list --blocked)"},
 		{h.Strict, "strategy", "wait for the intervals to which this strategy keeps, whatever is stale"},
 		{h.Ending, "end", "would not end before this run does, which has a time (--for), so that they are not begun"},

@@ -27,6 +27,7 @@ func TestWhatHoldsTheCrawlBack(t *testing.T) {
 		{"politeness", "5 wait for their hosts", 44, with(func(h *manager.Holds) { h.Stale, h.Polite = 5, 5 })},
 		{"refusals", "3 were refused", 44, with(func(h *manager.Holds) { h.Stale, h.Denied = 3, 3 })},
 		{"failures", "3 failed", 44, with(func(h *manager.Holds) { h.Stale, h.Failed = 3, 3 })},
+		{"nothing came", "3 had a task of which nothing came", 44, with(func(h *manager.Holds) { h.Stale, h.Lost = 3, 3 })},
 		{"blocks", "3 are on blocked hosts", 44, with(func(h *manager.Holds) { h.Stale, h.Block = 3, 3 })},
 		{"strategy", "3 wait for the intervals", 44, with(func(h *manager.Holds) { h.Stale, h.Strict = 3, 3 })},
 		{"end", "3 would not end before this run does", 44, with(func(h *manager.Holds) { h.Stale, h.Ending, h.Free = 5, 3, 2 })},

@@ -201,10 +201,11 @@ const MostRest = 24 * time.Hour
 
 // tidy forgets hosts with which nothing is up any more.
 func (m *Machine) tidy(now time.Time) {
-	if now.Sub(m.tidied) < tidyEvery {
+	if passed := now.Sub(m.tidied); passed >= 0 && passed < tidyEvery {
 		return
 	}
 	m.tidied = now
+	hasten(m, now)
 	for key, h := range m.hosts {
 		if h.next.After(now.Add(MostRest)) {
 			h.next = now.Add(m.cfg.Terms.Term)
@@ -212,6 +213,30 @@ func (m *Machine) tidy(now time.Time) {
 		}
 		if h.out == 0 && h.blocked == "" && !now.Before(h.next) {
 			delete(m.hosts, key)
+		}
+	}
+}
+
+// hasten has flights wait no longer that wait for a time later than any pause: the clock was ahead when that was said. Nothing of them is out.
+func hasten(m *Machine, now time.Time) {
+	if m.waiting == 0 {
+		return
+	}
+	latest := nanos(now.Add(max(m.cfg.Terms.MaxBackoff, MostRest)))
+	var late []*flight
+	for _, p := range m.flights.places {
+		if p.at == 0 {
+			continue
+		}
+		if f := m.flights.at(p.at - 1); f.waiting && !f.queued && max(f.due, nanos(f.issue.Deadline())) > latest {
+			late = append(late, f)
+		}
+	}
+	for _, f := range late {
+		if f.asked {
+			m.again(now, f, now)
+		} else {
+			withdraw(m, f)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/recrawl"
 )
 
@@ -100,5 +101,34 @@ func TestHostOfAClockThatWasAhead(t *testing.T) {
 	w.now = w.now.Add(2 * time.Minute)
 	if w.m.Tick(w.now); w.m.hosts[1].next.Sub(w.now) < 50*time.Minute {
 		t.Error("a host that is left alone for an hour is not")
+	}
+}
+
+// TestClockSetBackWhileATaskWaits has a task wait, by a clock that is days ahead, before it is handed out again; then the clock is set right. It waited for the time that the clock had told.
+func TestClockSetBackWhileATaskWaits(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		w := newWorld(Config{Terms: terms(), MaxOut: -1})
+		m, right := w.m, w.now
+		s := w.add(7)
+		w.hosts[7] = 1
+		w.now = right.Add(20 * 24 * time.Hour)
+		f := m.takeOff(w.now, s, lease.Issue{})
+		f.asked = asked
+		m.again(w.now, f, w.now.Add(time.Minute))
+		m.tidy(w.now.Add(2 * tidyEvery))
+		if m.flights.find(s) == nil {
+			t.Fatal("a task that waits for a minute is given up")
+		}
+		w.now = right.Add(time.Minute)
+		m.tidy(w.now)
+		switch f := m.flights.find(s); {
+		case !asked && f != nil:
+			t.Errorf("the task waits still, until %v", time.Unix(0, f.due).UTC())
+		case asked && (f == nil || !f.queued):
+			t.Errorf("the task that an operator asked for is not handed out: %+v", f)
+		}
+		if m.waiting != len(m.immediate) {
+			t.Errorf("%d tasks wait, %d of them for room", m.waiting, len(m.immediate))
+		}
 	}
 }

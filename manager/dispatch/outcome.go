@@ -34,7 +34,7 @@ func (m *Machine) Placed(now time.Time, o Order, peer Peer, start time.Time) boo
 }
 
 // Refused says that for certain no peer could start the task in time: the swarm has more than it can do. A channel that was crawled before
-// is left to Due, which learns of it; one that never was is offered again soon, since nothing is known of its interval.
+// is left to Due, which learns of it; one that never was, or that CrawlNow asked for, is offered again soon.
 func (m *Machine) Refused(now time.Time, o Order) bool {
 	m.sums(o.Slot).Refused++
 	f := m.of(o)
@@ -47,7 +47,7 @@ func (m *Machine) Refused(now time.Time, o Order) bool {
 		return true
 	}
 	m.free(f)
-	if m.due.Facts(o.Slot).Updated == 0 {
+	if f.asked || m.due.Facts(o.Slot).Updated == 0 {
 		retry(m, now, f, now.Add(firstAgain*m.cfg.Clock.Step))
 		return true
 	}
