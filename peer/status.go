@@ -200,8 +200,12 @@ func (a *Agent) Status() Status {
 		h := j.task.Header
 		s.Running = append(s.Running, TaskStatus{Host: h.Host, Channel: uint64(h.Channel), Gen: uint64(h.Gen), Pages: v.Pages, Left: v.Left, URL: v.URL, Since: j.began, Away: j.away.Load()})
 	}
+	ahead := time.Until(a.now())
 	a.tasks.mu.Lock()
 	m, until := a.tasks.mode(time.Now())
+	if !until.IsZero() { // by this computer's clock, at which its volunteer looks
+		until = until.Add(-ahead).Round(time.Second)
+	}
 	s.Mode, s.Until, s.Threads, s.Queue = m.String(), until, a.tasks.cfg.Threads, a.tasks.cfg.Queue
 	s.Hold, s.Rests = a.tasks.hold(), a.tasks.rests
 	a.tasks.q.Each(func(it queue.Item[task], started time.Time) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"net/http"
 	"os"
 	"runtime"
@@ -18,7 +19,7 @@ type about struct {
 }
 
 func (s *station) getAbout(w http.ResponseWriter, _ *http.Request) {
-	set, exe := s.settings(), installedPath()
+	set, exe := s.settings(), cmp.Or(os.Getenv(envInstalled), installedPath()) // of a kept version this is the one that runs it
 	at, err := systemPlace(runtime.GOOS, os.Getenv)
 	answer(w, about{OS: runtime.GOOS, Package: service.PackagedBy(exe), System: err == nil && at.data == set.Data, Program: exe, Folder: set.Data})
 }

@@ -341,7 +341,6 @@ func (s *station) getHistory(w http.ResponseWriter, r *http.Request) {
 	var err error
 	if p := s.running(); p != nil {
 		h = p.history
-		p.keepHistory()
 	} else if h, err = limit.OpenHistory(historyFile(s.settings().Data), now); err != nil {
 		fail(w, http.StatusInternalServerError, err)
 		return
@@ -350,6 +349,9 @@ func (s *station) getHistory(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		fail(w, http.StatusBadRequest, fmt.Errorf("span %q; want hour, day or month", span))
 		return
+	}
+	if p := s.running(); p != nil {
+		p.keepHistory() // after the look: what comes in between is kept and not told
 	}
 	answer(w, past)
 }

@@ -97,7 +97,7 @@ func (p *program) do(order string, args map[string]string) error {
 	case "pause":
 		if args["for"] == tomorrow {
 			now := time.Now()
-			args = map[string]string{"for": (nextMorning(now).Sub(now).Truncate(time.Second) + time.Second).String()}
+			args = map[string]string{"for": (nextMorning(now).Sub(now).Truncate(time.Second) + morningSlack).String()}
 		}
 		if args["for"] != "" {
 			d, err := peer.PauseFor(args["for"])
@@ -151,8 +151,10 @@ func (p *program) setRates(list []*network, args map[string]string) error {
 	return nil
 }
 
-// tomorrow is a pause's end as people say it.
-const tomorrow = "tomorrow"
+const (
+	tomorrow     = "tomorrow"       // a pause's end as people say it
+	morningSlack = 10 * time.Second // a pause ends by the network's clock, which is known to some seconds: it does not end before the hour
+)
 
 // nextMorning returns six o'clock of the next day.
 func nextMorning(now time.Time) time.Time {

@@ -174,7 +174,7 @@ func (s *station) offerOf(ctx context.Context, set *settings, dir, join string) 
 func terms(set *settings, o *peer.Offer, beside []string, lang string) joinTold {
 	st := status{}
 	st.Name, st.Contact, st.Network = o.Name, o.Contact, o.Network.String()
-	out := joinTold{Name: companyText(&st).In(lang), Contact: o.Contact, Network: st.Network, Proposed: proposals(set)}
+	out := joinTold{Name: companyText(&st).In(lang), Contact: o.Contact, Network: st.Network, Proposed: append([]proposal{}, proposals(set)...)} // the page reads its length
 	for _, key := range []string{"join.fetch", "join.polite", "join.send", "join.never", "join.seen", "join.stop"} {
 		out.Does = append(out.Does, words.T(key, out.Name).In(lang))
 	}

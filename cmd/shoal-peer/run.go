@@ -56,6 +56,9 @@ func (c *runCmd) here(ctx context.Context, s streams, top *cli) error {
 	if err != nil {
 		return err
 	}
+	if err := set.missing(); err != nil {
+		return err
+	}
 	if c.Pond != "" && !loopback(c.Pond) {
 		return fmt.Errorf("%w: --pond %q; want the loopback address that `shoal pond` prints, such as 127.0.0.1:7790", errSettings, c.Pond)
 	}
@@ -72,6 +75,9 @@ func (c *runCmd) here(ctx context.Context, s streams, top *cli) error {
 	st := &station{cmd: c, file: top.settingsFile(), named: top.Config != "", env: s.env, out: s.out, level: &slog.LevelVar{}, last: &lastTrouble{}, begun: time.Now(), poke: make(chan struct{}, 1), set: set}
 	st.level.Set(level)
 	st.log = slog.New(st.last.over(slog.NewTextHandler(s.err, &slog.HandlerOptions{Level: st.level})))
+	if len(set.passed) > 0 {
+		st.log.Warn("settings are passed over that a later version of the program has saved", "settings", strings.Join(set.passed, ", "))
+	}
 	return st.run(ctx)
 }
 

@@ -53,7 +53,8 @@ type settings struct {
 	LogLevel    string   `koanf:"log_level"`
 	Update      string   `koanf:"update"`
 
-	from map[string]string // the sources of settings that differ from their defaults, by name
+	from   map[string]string // the sources of settings that differ from their defaults, by name
+	passed []string          // settings in the file that are passed over, since a later version may have saved them
 }
 
 func defaults() settings {
@@ -160,8 +161,8 @@ type layer map[string]any
 func (l layer) ReadBytes() ([]byte, error)    { return nil, errors.New("not bytes") }
 func (l layer) Read() (map[string]any, error) { return l, nil }
 
-// load merges defaults, file, environment and flags, in this order. Unknown keys are errors.
-func load(file string, env []string, flags map[string]any) (settings, error) {
+// loadBut merges defaults, file, environment and flags, in this order. Unknown keys are errors, but for some in the file.
+func loadBut(file string, env []string, flags map[string]any, but map[string]bool) (settings, error) {
 	s := defaults()
 	s.from = map[string]string{}
 	known := limit.Keys(reflect.TypeFor[settings](), "koanf")
@@ -176,7 +177,7 @@ func load(file string, env []string, flags map[string]any) (settings, error) {
 	case err != nil:
 		return s, fmt.Errorf("configuration: %w", err)
 	default:
-		m, err := limit.Parse(text, file, known, "koanf")
+		m, err := limit.ParseBut(text, file, known, "koanf", but)
 		if err != nil {
 			return s, err
 		}

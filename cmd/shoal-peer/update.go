@@ -134,17 +134,23 @@ func (u *updater) run(ctx context.Context, swap func()) {
 		wg.Go(func() { u.tell(ctx) })
 	}
 	wait := u.minute
+	var looked time.Time // when a version was found that waits to take over; zero: none waits
 	for {
-		t := time.NewTimer(wait)
+		t, poked := time.NewTimer(wait), false
 		select {
 		case <-ctx.Done():
 			t.Stop()
 			return
 		case <-u.poke:
 			t.Stop()
+			poked = true
 		case <-t.C:
 		}
+		if !poked && !looked.IsZero() && time.Since(looked) < updateEvery*u.minute && !u.may() {
+			continue // only the moment is waited for: the server was asked a while ago
+		}
 		ready, err := u.look(ctx)
+		looked = time.Time{}
 		u.mu.Lock()
 		u.failed = err
 		u.mu.Unlock()
@@ -160,7 +166,7 @@ func (u *updater) run(ctx context.Context, swap func()) {
 			}
 			wait = updateRetry * u.minute
 		case ready:
-			wait = u.minute
+			wait, looked = u.minute, time.Now()
 		case err != nil:
 			u.log.Warn("no update", "err", err)
 			wait = updateRetry * u.minute

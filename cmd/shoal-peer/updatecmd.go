@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"time"
 
 	"shoal/internal/plain"
@@ -60,7 +62,7 @@ func (u *updater) told(lang string) updateTold {
 	}
 	switch {
 	case t.Setting == updateBy:
-		say("package", levelOK, service.PackagedBy(installedPath()))
+		say("package", levelOK, service.PackagedBy(cmp.Or(os.Getenv(envInstalled), installedPath())))
 	case t.Setting == updateBuilt:
 		say("built", levelOK, t.Version)
 	case st.Trial != nil && st.Trial.Version == t.Version:

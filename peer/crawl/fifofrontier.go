@@ -35,7 +35,7 @@ var errSpillFull = errors.New("crawl: to-do list is full")
 type fifo struct {
 	files      files
 	dir        string
-	most       int64  // bytes of a file
+	most       int64  // bytes of both files
 	head, tail []item // items are taken at headAt of head; a full tail is appended to the files
 	headAt     int
 	reading    *spillFile // nil: none
@@ -86,8 +86,11 @@ func (q *fifo) spill() error {
 		}
 		q.writing = &spillFile{f: f, w: bufio.NewWriterSize(f, 16<<10)}
 	}
-	s := q.writing
-	if s.bytes >= q.most {
+	s, held := q.writing, q.writing.bytes
+	if q.reading != nil { // it takes its room until its last item is read
+		held += q.reading.bytes
+	}
+	if held >= q.most {
 		return errSpillFull
 	}
 	var num [3 * binary.MaxVarintLen64]byte

@@ -37,7 +37,12 @@ func (c *Robots) get(origin, product string, now time.Time) (said, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.kept[origin]
-	return s, ok && s.product == product && now.Sub(s.at) < robotsLife
+	return s, ok && s.product == product && aged(s.at, now) < robotsLife
+}
+
+// aged is how much time lies between two readings of the clock. While a computer sleeps the monotonic one may stand still, so that the other one counts if it says more.
+func aged(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
 func (c *Robots) put(origin string, s said, bytes int) {
@@ -52,7 +57,7 @@ func (c *Robots) put(origin string, s said, bytes int) {
 	}
 	if len(c.kept) >= maxRobots { // drop an expired entry, or else any
 		for o, old := range c.kept {
-			if delete(c.kept, o); s.at.Sub(old.at) < robotsLife {
+			if delete(c.kept, o); aged(old.at, s.at) < robotsLife {
 				break
 			}
 		}

@@ -114,7 +114,7 @@ func (s *session) crawl(ctx context.Context) (channel.Outcome, string, error) {
 	var got response
 	have := false
 	for {
-		begun, stale := false, time.Since(s.robotsRead) > robotsLife
+		begun, stale := false, aged(s.robotsRead, time.Now()) > robotsLife
 		if have && !stale && s.fetch.overlaps() && !s.spool.crowded() {
 			var err error
 			if begun, err = s.begin(ctx); err != nil {

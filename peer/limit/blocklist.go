@@ -46,7 +46,7 @@ func CheckListName(at string) error {
 	return nil
 }
 
-// ReadList returns the text of a block list from a file, or over HTTP with the given client.
+// ReadList returns the text of a block list from a file, or over HTTP with the given client. It follows redirects that CheckListName admits.
 func ReadList(ctx context.Context, c *http.Client, at string) ([]byte, error) {
 	if !strings.Contains(at, "://") {
 		f, err := os.Open(at)
@@ -63,7 +63,7 @@ func ReadList(ctx context.Context, c *http.Client, at string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("limit: block list: %w", err)
 	}
-	resp, err := c.Do(req)
+	resp, err := followed(c, req, CheckListName)
 	if err != nil {
 		return nil, fmt.Errorf("limit: block list: %w", err)
 	}

@@ -40,7 +40,15 @@ func TestBlockLists(t *testing.T) {
 
 func TestReadList(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/list" {
+		switch r.URL.Path {
+		case "/list":
+		case "/moved":
+			http.Redirect(w, r, "/list", http.StatusFound)
+			return
+		case "/open": // what comes from there anyone on the way could change
+			http.Redirect(w, r, "http://lists.example/list", http.StatusFound)
+			return
+		default:
 			http.NotFound(w, r)
 			return
 		}
@@ -51,7 +59,7 @@ func TestReadList(t *testing.T) {
 	if err := os.WriteFile(file, []byte("0.0.0.0 a.example\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for at, says := range map[string]string{s.URL + "/list": "", file: "", s.URL + "/none": "404", file + "2": "no such file"} {
+	for at, says := range map[string]string{s.URL + "/list": "", file: "", s.URL + "/none": "404", s.URL + "/moved": "", s.URL + "/open": "want https://", file + "2": "no such file"} {
 		if b, err := ReadList(t.Context(), s.Client(), at); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) || err == nil && string(b) != "0.0.0.0 a.example\n" {
 			t.Errorf("%s: %q, %v", at, b, err)
 		}

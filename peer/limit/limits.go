@@ -163,11 +163,13 @@ func (l *Limits) Replace(s Settings, from map[string]string) {
 	}
 }
 
-// Try returns limits with other settings of the volunteer's under the same policies, to see what would hold. Budgets are not used up there.
+// Try returns limits with other settings of the volunteer's under the same policies, to see what would hold after Replace. Budgets are not used up there.
 func (l *Limits) Try(s Settings, from map[string]string) *Limits {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return &Limits{user: s, userFrom: l.userFrom, from: from, policies: slices.Clone(l.policies)}
+	t := &Limits{user: l.user, kept: l.kept, session: l.session, userFrom: l.userFrom, policies: slices.Clone(l.policies)}
+	t.Replace(s, from)
+	return t
 }
 
 // Settings returns the volunteer's own settings.

@@ -494,3 +494,16 @@ func TestSessionRatesOutliveOtherChanges(t *testing.T) {
 		t.Errorf("in the end: %+v, %+v", f.DownKiBPerS, f.UpKiBPerS)
 	}
 }
+
+// What would hold with other settings counts a rate that holds until the process ends, as what holds after they are saved does.
+func TestTryKnowsTheSessionsRates(t *testing.T) {
+	file := Settings{DownKiBPerS: 300, UpKiBPerS: 100}
+	l := New(file, "yours", nil)
+	l.SetSession(0, 20)
+	file.DayMiB, file.UpKiBPerS = 100, 90
+	would := l.Try(file, nil).At(noon)
+	l.Replace(file, nil)
+	if is := l.At(noon); would.DownKiBPerS != is.DownKiBPerS || would.UpKiBPerS != is.UpKiBPerS || is.DownKiBPerS.Value != 0 || is.UpKiBPerS.Value != 90 {
+		t.Errorf("%+v and %+v would hold; %+v and %+v do", would.DownKiBPerS, would.UpKiBPerS, is.DownKiBPerS, is.UpKiBPerS)
+	}
+}

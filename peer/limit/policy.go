@@ -67,14 +67,7 @@ func FetchPolicy(ctx context.Context, c *http.Client, url string) (*Policy, erro
 	if err := CheckPolicyURL(url); err != nil {
 		return nil, err
 	}
-	own := *c
-	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
-		if len(via) >= maxPolicyHops {
-			return fmt.Errorf("%d redirects; want at most %d", len(via), maxPolicyHops)
-		}
-		return CheckPolicyURL(req.URL.String())
-	}
-	resp, err := own.Do(req)
+	resp, err := followed(c, req, CheckPolicyURL)
 	if err != nil {
 		return nil, fmt.Errorf("limit: policy: %w", err)
 	}
@@ -108,8 +101,20 @@ func decode(r io.Reader, from string) (*Policy, error) {
 	return &p, nil
 }
 
-// maxPolicyHops bounds the redirects to a policy.
-const maxPolicyHops = 5
+// maxHops bounds the redirects to a policy, and to a block list.
+const maxHops = 5
+
+// followed asks, and follows redirects to URLs that pass a check.
+func followed(c *http.Client, req *http.Request, check func(url string) error) (*http.Response, error) {
+	own := *c
+	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if len(via) >= maxHops {
+			return fmt.Errorf("%d redirects; want at most %d", len(via), maxHops)
+		}
+		return check(req.URL.String())
+	}
+	return own.Do(req)
+}
 
 // InDomains returns the entry of a list that covers a host name, or "" if none does. An entry covers its domain and
 // everything below it.

@@ -59,6 +59,11 @@ func Located(err error, file string, text []byte) error {
 // Parse reads TOML and checks names and types against the fields of a struct with their tags. The errors name line and key, and what is
 // allowed.
 func Parse(text []byte, file string, known map[string]reflect.Type, tag string) (map[string]any, error) {
+	return ParseBut(text, file, known, tag, nil)
+}
+
+// ParseBut is Parse that passes over some settings, whatever they are.
+func ParseBut(text []byte, file string, known map[string]reflect.Type, tag string, but map[string]bool) (map[string]any, error) {
 	m := map[string]any{}
 	for mark, is := range map[string]string{"\xef\xbb\xbf": "begins with a byte order mark, which some editors write; save it as UTF-8 without that mark", "\xff\xfe": utf16, "\xfe\xff": utf16} {
 		if bytes.HasPrefix(text, []byte(mark)) {
@@ -77,6 +82,7 @@ func Parse(text []byte, file string, known map[string]reflect.Type, tag string) 
 		}
 		return nil, &Wrong{Text: what + "; want lines such as: threads = 5, or: contact = \"text in quotes\"", Where: fmt.Sprintf("%s, line %d, column %d", file, line, column)}
 	}
+	maps.DeleteFunc(m, func(key string, _ any) bool { return but[key] })
 	if err := check(m, known, tag, ""); err != nil {
 		return nil, Located(err, file, text)
 	}

@@ -109,7 +109,7 @@ function field(s) {
     get = () => control.checked;
   } else if (s.kind === "number") {
     control = h("input", { type: "number", value: s.value, min: s.least, max: s.most, step: "1", inputmode: "numeric", ...described });
-    get = () => (control.value.trim() === "" ? null : Number(control.value));
+    get = () => (control.validity.badInput ? "?" : control.value.trim() === "" ? null : Number(control.value)); // what is no number is refused, and not taken for an empty field
   } else if (s.choices) {
     control = h("select", described, s.choices.map((c) => h("option", { value: c, selected: c === s.value }, choiceName(c))));
     get = () => control.value;
@@ -232,7 +232,7 @@ function week(s, touched) {
   }
   function others() {
     list.replaceChildren(...rows.map((w, i) => {
-      const input = (name, type, key, more) => h("label", {}, name, h("br"), h("input", { type, value: w[key] ?? "", ...more, oninput: (e) => { painted = true; const v = e.target.value.trim(); if (v === "") delete w[key]; else w[key] = type === "number" ? Number(v) : v; } }));
+      const input = (name, type, key, more) => h("label", {}, name, h("br"), h("input", { type, value: w[key] ?? "", ...more, oninput: (e) => { painted = true; const v = e.target.value.trim(); if (e.target.validity.badInput) w[key] = "?"; else if (v === "") delete w[key]; else w[key] = type === "number" ? Number(v) : v; } }));
       return h("div", { class: "window", role: "group", "aria-label": t("ui.window", i + 1) }, input(t("ui.days"), "text", "days", { placeholder: t("ui.days.all") }), input(t("ui.from"), "text", "from", { placeholder: "08:00" }), input(t("ui.to"), "text", "to", { placeholder: "18:00" }),
         input(`${t("ui.down")} KiB/s`, "number", "down_kib_per_s", { min: 0 }), input(`${t("ui.up")} KiB/s`, "number", "up_kib_per_s", { min: 0 }),
         h("label", {}, h("input", { type: "checkbox", checked: Boolean(w.pause), onchange: (e) => { painted = true; if (e.target.checked) w.pause = true; else delete w.pause; touched(); } }), " ", t("ui.cell.pause")),
