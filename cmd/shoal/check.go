@@ -10,8 +10,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 
 	"shoal/channel/badgerdb"
 	"shoal/internal/member"
@@ -140,6 +144,33 @@ func (c *checkCmd) findings(ctx context.Context) ([]desk.Finding, error) {
 	return append(found, checkPorts()...), nil
 }
 
+// unreached says from where no peer can come to a manager that has these addresses. Where some are there all of them may be within its own network.
+func unreached(addrs []string, peers int) (f desk.Finding, cannot bool) {
+	var inside []string
+	for _, a := range addrs {
+		addr, err := ma.NewMultiaddr(a)
+		switch {
+		case err != nil, manet.IsIPLoopback(addr):
+		case !manet.IsPrivateAddr(addr): // a public one, or a name
+			return f, false
+		default:
+			if ip, err := manet.ToIP(addr); err == nil && !slices.Contains(inside, ip.String()) {
+				inside = append(inside, ip.String())
+			}
+		}
+	}
+	f.Level = desk.Warning
+	switch {
+	case len(inside) == 0:
+		f.What = "Peers on other machines cannot reach this manager: it listens on loopback only."
+		f.Mend = fmt.Sprintf("Start it with --listen /ip4/0.0.0.0/tcp/%d, and --announce with the address that is seen from outside.", wire.DefaultPort)
+	case peers == 0:
+		f.What = "Peers elsewhere cannot reach this manager: all addresses that it knows of itself are private (" + strings.Join(inside, ", ") + ")."
+		f.Mend = fmt.Sprintf("Forward TCP and UDP port %d to it, and start it with --announce and the address that is seen from outside. If all peers are in its own network, all is well.", wire.DefaultPort)
+	}
+	return f, f.What != ""
+}
+
 // starts is the command that goes on with a data folder: those that shoal up made lie in a folder that it is told.
 func starts(data string) string {
 	if home := clusterOf(data); home != "" {
@@ -223,13 +254,8 @@ func (st *station) checks(context.Context) []desk.Finding {
 	if n := st.archive.Missing(); n > 0 {
 		found = append(found, filesMissing(n))
 	}
-	reachable := false
-	for _, a := range st.node.Addrs() {
-		reachable = reachable || !strings.Contains(a, "/127.0.0.1/") && !strings.Contains(a, "/ip6/::1/")
-	}
-	if !reachable {
-		found = append(found, desk.Finding{Level: desk.Warning, What: "Peers on other machines cannot reach this manager: it listens on loopback only.",
-			Mend: fmt.Sprintf("Start it with --listen /ip4/0.0.0.0/tcp/%d, and --announce with the address that is seen from outside.", wire.DefaultPort)})
+	if f, cannot := unreached(st.node.Addrs(), len(st.swarm.View().Peers)); cannot {
+		found = append(found, f)
 	}
 	if f, tells := st.cfg.anew.finding(time.Now()); tells {
 		found = append(found, f)

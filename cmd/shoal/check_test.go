@@ -77,3 +77,25 @@ func TestRoomTwice(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// A manager behind a router, of which only private addresses are known, printed join strings by which no volunteer elsewhere could join, and no check said so.
+func TestCheckPrivateAddresses(t *testing.T) {
+	const private, public = "/ip4/10.0.0.5/tcp/7785", "/ip4/192.88.0.1/tcp/7785"
+	for _, c := range []struct {
+		addrs []string
+		peers int
+		want  string // what it says; empty: nothing
+	}{
+		{nil, 0, "loopback only"},
+		{[]string{"/ip4/127.0.0.1/tcp/7785", "/ip6/::1/tcp/7785"}, 3, "loopback only"},
+		{[]string{"/ip4/127.0.0.1/tcp/7785", private, "/ip4/10.0.0.5/udp/7785/quic-v1", "/ip6/fd00::5/tcp/7785"}, 0, "(10.0.0.5, fd00::5)"},
+		{[]string{private}, 1, ""}, // its peers may be in the same network
+		{[]string{private, public}, 0, ""},
+		{[]string{private, "/dns4/crawler.example.org/tcp/7785"}, 0, ""},
+	} {
+		f, cannot := unreached(c.addrs, c.peers)
+		if cannot != (c.want != "") || !strings.Contains(f.What, c.want) || cannot && (f.Mend == "" || f.Level != desk.Warning) {
+			t.Errorf("%q and %d peers: %v %+v, want %q", c.addrs, c.peers, cannot, f, c.want)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func TestDeployFilesFitTheProgram(t *testing.T) {
 			}
 		}
 	}
-	variables = append(variables, "SHOAL_CONTACT", "SHOAL_IMAGE") // which the files themselves put into command lines
+	variables = append(variables, "SHOAL_CONTACT", "SHOAL_FLAGS", "SHOAL_IMAGE") // which the files themselves put into command lines
 	files, err := filepath.Glob("../../deploy/*")
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestDeployFilesFitTheProgram(t *testing.T) {
 			line = strings.TrimSpace(line)
 			var args []string
 			if exec, is := strings.CutPrefix(line, "ExecStart=/usr/local/bin/shoal "); is {
-				args = strings.Fields(exec)
+				args = strings.Fields(strings.TrimSuffix(exec, "$SHOAL_FLAGS")) // which are the operator's own
 			} else if list, is := strings.CutPrefix(line, `command: ["manager"`); is {
 				if err := json.Unmarshal([]byte(`["manager"`+list), &args); err != nil {
 					t.Errorf("%s: %s: %v", file, line, err)

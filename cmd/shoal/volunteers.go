@@ -131,7 +131,7 @@ type peerBanCmd struct {
 }
 
 func (c *peerBanCmd) Run(ctx context.Context, s streams) error {
-	return ban(ctx, &c.target, s, api.Ban{Peer: c.Peer, Banned: true, Unknown: c.Unknown}, "is refused from now on; its connections are closed, and what it had claimed is handed out again")
+	return ban(ctx, &c.target, s, api.Ban{Peer: c.Peer, Banned: true, Unknown: c.Unknown}, "is refused from now on; its connections are closed, and what it had claimed is handed out again when its lease would have ended")
 }
 
 type peerUnbanCmd struct {

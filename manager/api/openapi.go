@@ -35,8 +35,8 @@ func (s *server) routes() []route {
 	q := param{"q", "part of the host's name", "string"}
 	format := param{"format", "csv, jsonl, list, sitemap or opml", "string"}
 	by := param{"deliverer", "only what this peer or account has delivered; or the deliverer that captures name", "string"}
-	verified := param{"verified", "1: only what another account, in another network, saw alike", flagKind}
-	everything := param{"all", "1: what was withdrawn, too; and tell when a version is verified", flagKind}
+	verified := param{"verified", "1: only what another account, in another network, saw alike; the feed says unverified when that is so no more", flagKind}
+	everything := param{"all", "1: what was withdrawn, too; and tell when a version is verified, and when it is not any more", flagKind}
 	unseen := param{"without_visitors", "1: leave out pages that show the address of the volunteer who fetched them", flagKind}
 	return append(append(s.trustRoutes(), s.releaseRoutes()...), []route{
 		{method: "GET", path: "/overview", what: "The state of the whole system.", out: desk.Overview{}, serve: s.overview},

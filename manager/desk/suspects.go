@@ -121,7 +121,7 @@ func checkMembers(d *Desk) (out []Finding) {
 		out = append(out, Finding{Level: Warning, What: whoOf(&s.Member) + " " + s.Says, Mend: s.Mend})
 	}
 	if more += len(all) - len(out); more > 0 {
-		out = append(out, Finding{Level: Warning, What: fmt.Sprintf("And %s like these.", plain.Count(more, "more member")), Mend: "shoal peer conduct lists them; --join-work and --closed of shoal manager make new identities dear."})
+		out = append(out, Finding{Level: Warning, What: fmt.Sprintf("And %s like these.", plain.Count(more, "more member")), Mend: "shoal peer conduct lists them; --join-work and --closed of shoal manager make new identities expensive."})
 	}
 	return out
 }

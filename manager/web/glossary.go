@@ -36,7 +36,7 @@ var glossary = map[string]struct{ name, text string }{
 	"noted":      {"what crawls noted", "What crawls found and kept to; no failures. skipped-robots: pages that the host's robots.txt asks crawlers to leave out."},
 	"managers":   {"managers", "Programs that share this network, each with a share of the Web hosts in 256 partitions. Every one of them shows the whole network and takes every order."},
 	"swarm":      {"coordinate space", "Each dot is a peer. The nearer two dots are, the shorter is the round trip between them. Two of the eight dimensions are drawn."},
-	"standing":   {"standing", "newcomer: on probation, its pages are looked at again. established: past that. suspended: too much is held against it, and you are to decide. banned: you have."},
+	"standing":   {"standing", "newcomer: on probation, its pages are looked at again. established: past that. suspended: too much is held against it; it gets no tasks until you uphold that or pardon it. banned: you upheld it, or banned it yourself."},
 	"scores":     {"scores", "What is held against a peer: forging is content that was never there, laziness is to call a page unchanged without a look, checking is false content given when it looked at another peer's page. Evidence raises a score, each page that was as it said lowers it a little."},
 	"shadow":     {"in shadow, or enforced", "In shadow scores run, and nothing follows from them. Enforced, a peer is suspended when a score reaches the limit: shoal trust set --enforce."},
 	"contested":  {"contested", "Of these pages two peers said different things."},

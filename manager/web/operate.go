@@ -39,7 +39,7 @@ var said = map[string]string{
 	"crawl": "It will be crawled as soon as there is room.", "pause": "Done: it shows below.", "split": "The directories are channels of their own now.",
 	"block":   "Nothing more is crawled there. Peers that are at it are told to stop.",
 	"unblock": "It may be crawled again.", "remove": "The channel is forgotten. Its pages stay in the archive.", "strategy": "The strategy is in force, and kept over a restart.",
-	"purge": "What it delivered is being taken back. The channels that it was of are crawled next.", "ban": "It is refused from now on, and what it had claimed is handed out again.", "unban": "It may join again.",
+	"purge": "What it delivered is being taken back. The channels that it was of are crawled next.", "ban": "It is refused from now on, and what it had claimed is handed out again when its lease would have ended.", "unban": "It may join again.",
 	"uphold":  "The suspension is final: it is banned, and what it alone has seen stays withdrawn.",
 	"pardon":  "It is pardoned: what was withdrawn and not purged comes back, and it may work again once no other peer of its account is suspended or banned.",
 	"rollout": "The version is being rolled out. How many peers run it shows below.",

@@ -146,6 +146,8 @@ type siege struct {
 	gap     time.Duration
 	span    time.Duration
 	sizes   []int   // pages of each host; none: siegePages
+	bytes   int     // of a page in the mean; 0: 2,000
+	threads int     // of each honest peer, which may have as many tasks waiting; 0: 5
 	odd     float64 // share of the hosts that misbehave; only with sizes
 	trouble pond.Trouble
 	lease   string   // empty: 12s, so that what an attacker holds comes back soon

@@ -41,7 +41,7 @@ const siegePages = 8 // of each host
 
 func openFortress(t *testing.T, s siege) *fortress {
 	t.Helper()
-	cfg := pond.Config{Seed: 7, Hosts: s.hosts, Pages: s.hosts * siegePages, MaxHost: siegePages, Bytes: 2000, Plain: true, Start: time.Now().Add(-time.Hour), Trouble: s.trouble}
+	cfg := pond.Config{Seed: 7, Hosts: s.hosts, Pages: s.hosts * siegePages, MaxHost: siegePages, Bytes: cmp.Or(s.bytes, 2000), Plain: true, Start: time.Now().Add(-time.Hour), Trouble: s.trouble}
 	if len(s.sizes) > 0 {
 		cfg.Sizes, cfg.BadShare = s.sizes, s.odd
 	}
@@ -92,6 +92,7 @@ func (f *fortress) honest(s siege, join string) {
 		cfg.Dir, cfg.Join, cfg.Grace, cfg.DHT, cfg.QUIC = filepath.Join(dir, fmt.Sprint(i)), join, time.Second, false, false
 		cfg.Listen = []string{fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", port)}
 		cfg.Checkpoint, cfg.MinGap = 2*time.Second, s.gap
+		cfg.Threads, cfg.Queue = cmp.Or(s.threads, cfg.Threads), cmp.Or(s.threads, cfg.Queue)
 		guard := &limit.Guard{Pond: world.HTTPDialer(port)}
 		cfg.Dial = guard.DialContext
 		cfg.Dialer = func(ma.Multiaddr) (tcp.ContextDialer, error) { return world.NodeDialer(port), nil }

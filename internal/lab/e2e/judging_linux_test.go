@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,17 +12,26 @@ import (
 	"shoal/manager/desk"
 )
 
-const judgingEnv = "SHOAL_JUDGING" // any value: TestJudging runs
+const (
+	judgingEnv  = "SHOAL_JUDGING"          // quiet or full: TestJudging runs
+	profilesEnv = "SHOAL_JUDGING_PROFILES" // a folder: a profile of each manager goes there, taken after the last turn
+)
 
 // The course of TestJudging.
 const (
-	judgingPeers = 6
-	judgingHosts = 120
-	judgingPages = 60               // of each: one page of a task is audited
-	judgingWarm  = 75 * time.Second // until most pages were seen by three accounts
+	judgingPages = 60                // of each host: one page of a task is audited
+	judgingWarm  = 75 * time.Second  // until most pages were seen by three accounts
+	judgingFull  = 150 * time.Second // and where all three networks have to share two processors
 	judgingTurn  = 30 * time.Second
 	judgingTurns = 4
 )
+
+// judgingLevels are how much the managers have to do. Quiet, waits between requests bound what peers make, and a manager sleeps nine tenths of the time. Full, the
+// machine does.
+var judgingLevels = map[string]siege{
+	"quiet": {honest: 6, hosts: 120, gap: 10 * time.Millisecond},
+	"full":  {honest: 12, hosts: 480, gap: time.Millisecond, threads: 20, bytes: 8000},
+}
 
 // court is one of the networks of TestJudging, and what its manager has done so far.
 type court struct {
@@ -47,12 +58,21 @@ func (c *court) look() (cpu time.Duration, pages, news uint64) {
 // TestJudging runs three networks beside each other, on the same ponds with as many peers, and measures the processor time of each whole manager for a page that its
 // archive stores: where nothing is judged, in shadow, and where scores count. No peer lies.
 func TestJudging(t *testing.T) {
-	if os.Getenv(judgingEnv) == "" {
+	level, warm := os.Getenv(judgingEnv), judgingWarm
+	if level == "" {
 		t.Skipf("takes four minutes of a quiet machine: set %s, or run make judging", judgingEnv)
 	}
+	as, known := judgingLevels[level]
+	if !known {
+		t.Fatalf("%s=%s: it is quiet or full", judgingEnv, level)
+	}
+	if level == "full" {
+		warm = judgingFull
+	}
+	as.sizes = slices.Repeat([]int{judgingPages}, as.hosts)
 	var all []*court
 	for _, name := range []string{"off", "shadow", "enforce"} {
-		s := siege{honest: judgingPeers, hosts: judgingHosts, gap: 10 * time.Millisecond, sizes: slices.Repeat([]int{judgingPages}, judgingHosts)}
+		s := as
 		if name == "off" {
 			s.flags = []string{"--unjudged"}
 		}
@@ -71,7 +91,7 @@ func TestJudging(t *testing.T) {
 			c.f.shoal("trust", "set", "--enforce")
 		}
 	}
-	all[0].f.pause(judgingWarm)
+	all[0].f.pause(warm)
 	for _, c := range all {
 		c.look()
 	}
@@ -87,6 +107,7 @@ func TestJudging(t *testing.T) {
 			t.Logf("turn %d, %-7s %6d pages, %4.1f%% with content: %.1f us a page; load %s", turn, c.name, n, 100*float64(changed)/float64(n), float64(cpu.Microseconds())/float64(n), loadNow())
 		}
 	}
+	profiled(t, all)
 	off := spent[0].Seconds() / float64(pages[0])
 	for i, c := range all {
 		each := spent[i].Seconds() / float64(pages[i])
@@ -99,4 +120,25 @@ func TestJudging(t *testing.T) {
 		}
 		t.Logf("%-7s %6d pages, %4.1f%% with content: %.1f us a page, %+.1f%%; %.2f%% fetched again", c.name, pages[i], 100*float64(news[i])/float64(pages[i]), 1e6*each, 100*(each/off-1), 100*now.OfPagesShare)
 	}
+}
+
+// profiled writes a profile of half a minute of each manager, if it is wanted.
+func profiled(t *testing.T, all []*court) {
+	dir := os.Getenv(profilesEnv)
+	if dir == "" {
+		return
+	}
+	var wg sync.WaitGroup
+	for _, c := range all {
+		wg.Go(func() {
+			b, err := c.f.page.read("/debug/pprof/profile?seconds=30")
+			if err == nil {
+				err = os.WriteFile(filepath.Join(dir, c.name+".pprof"), b, 0o600)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -40,13 +40,14 @@ func TestManagerUnits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	flags := map[string]string{"manager": "SHOAL_FLAGS=--closed --join-work 20\n"}
 	for unit, text := range texts {
 		name := "shoal-" + unit + ".service"
 		write("etc/systemd/system/"+name, text)
 		_, command, _ := strings.Cut(text, "\nExecStart=")
 		command, _, _ = strings.Cut(command, "\n")
 		write("etc/systemd/system/"+name+".d/here.conf", fmt.Sprintf("[Service]\nExecStart=\nExecStart=%s --listen /ip4/127.0.0.1/tcp/%d --page 127.0.0.1:%d\n", command, unusedPort(t), unusedPort(t)))
-		write("etc/shoal/"+unit+".env", fmt.Sprintf("SHOAL_CONTACT=https://crawler.example/\nSHOAL_DB=postgres://shoal@%s/postgres?sslmode=disable\nSHOAL_BUCKET=%s\nSHOAL_SEVERAL=true\n", db.Addr(), store.URL()))
+		write("etc/shoal/"+unit+".env", fmt.Sprintf("SHOAL_CONTACT=https://crawler.example/\nSHOAL_DB=postgres://shoal@%s/postgres?sslmode=disable\nSHOAL_BUCKET=%s\nSHOAL_SEVERAL=true\n%s", db.Addr(), store.URL(), flags[unit]))
 		d.ok("systemd-analyze", "verify", "/etc/systemd/system/"+name)
 	}
 	d.ok("systemctl", "daemon-reload")
@@ -72,6 +73,10 @@ func TestManagerUnits(t *testing.T) {
 	}
 	d.ok("systemctl", "enable", "--now", "shoal-manager")
 	d.until("has a manager with all partitions", func() bool { p := shared(); return len(p) == 1 && p[0] == 256 })
+	main := strings.TrimSpace(d.ok("systemctl", "show", "--property=MainPID", "--value", "shoal-manager"))
+	if args := d.ok("cat", "/proc/"+main+"/cmdline"); !strings.Contains(args, "\x00--closed\x00--join-work\x0020\x00") {
+		t.Errorf("the manager has not the flags of its file: %q", args)
+	}
 	d.ok("/usr/local/bin/shoal", "key", "backup", "--data", "/var/lib/shoal", "--out", "/root/network.key")
 	d.ok("/usr/local/bin/shoal", "key", "restore", "--another", "/root/network.key", "--data", "/var/lib/shoal-archive")
 	d.ok("systemctl", "enable", "--now", "shoal-archive")

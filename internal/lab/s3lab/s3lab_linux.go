@@ -262,7 +262,8 @@ func run(ctx context.Context) (g *gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g.dial = &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	// A connection is for one request: the gateway answers what it could not read of one with 400 on the same connection, which the next request there would take for its own answer.
+	g.dial = &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}
 	own, stop := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the test that begins it
