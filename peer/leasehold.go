@@ -162,6 +162,14 @@ func (c *leasedConn) Close() error {
 	return c.Conn.Close()
 }
 
+// Waited passes on how long the connection has waited for its computer's own limits.
+func (c *leasedConn) Waited() time.Duration {
+	if w, ok := c.Conn.(interface{ Waited() time.Duration }); ok {
+		return w.Waited()
+	}
+	return 0
+}
+
 // ConnectTime passes on how long the handshake took; 0: the connection does not know.
 func (c *leasedConn) ConnectTime() time.Duration {
 	if t, ok := c.Conn.(interface{ ConnectTime() time.Duration }); ok {

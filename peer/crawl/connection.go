@@ -37,6 +37,8 @@ type line struct {
 	used   time.Time // end of the last exchange; zero: none yet
 	sent   time.Time // the last request
 
+	waited func() time.Duration // for this computer's own limits, so far
+
 	raw, head []byte // the header of the last response, as it came and tidied
 	parser    *bufio.Reader
 }
@@ -80,7 +82,10 @@ func (f *fetcher) connect(ctx context.Context, origin string) (*line, error) {
 	if best := f.rtt.Load(); best == 0 || int64(rtt) < best {
 		f.rtt.Store(int64(max(rtt, time.Microsecond)))
 	}
-	l := &line{Conn: counted{c, f}, f: f, origin: origin}
+	l := &line{Conn: counted{c, f}, f: f, origin: origin, waited: func() time.Duration { return 0 }}
+	if w, ok := c.(interface{ Waited() time.Duration }); ok {
+		l.waited = w.Waited
+	}
 	if u.Scheme == "https" {
 		// It offers HTTP/2, as browsers do.
 		t := tls.Client(l.Conn, &tls.Config{ServerName: u.Hostname(), RootCAs: f.cfg.Roots, NextProtos: []string{"h2", "http/1.1"}})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -145,7 +146,40 @@ func (l *line) bound(ctx context.Context, limit int) (context.Context, func()) {
 		return ctx, func() {}
 	}
 	l.frames.left.Store(maxFrames + int64(limit/dataBytes))
-	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
-	end := time.AfterFunc(RequestTimeout+time.Second, func() { l.Conn.Close() })
-	return ctx, func() { end.Stop(); cancel() }
+	within, cancel := context.WithCancelCause(ctx)
+	before, left, over := l.waited(), mostOwn, false
+	var end *time.Timer
+	begun := make(chan struct{})
+	end = time.AfterFunc(RequestTimeout, func() {
+		<-begun
+		// The time is the host's: what was waited for this computer's own limits does not count.
+		switch own := min(l.waited()-before, left); {
+		case over:
+			l.Conn.Close()
+		case own > 0:
+			before, left = before+own, left-own
+			end.Reset(own)
+		default:
+			over = true
+			cancel(context.DeadlineExceeded)
+			end.Reset(time.Second)
+		}
+	})
+	close(begun)
+	return bounded{within}, func() { end.Stop(); cancel(nil) }
+}
+
+// mostOwn bounds what an exchange may wait for this computer's own limits beside its time.
+const mostOwn = 2 * time.Minute
+
+// bounded is a context that ends as one with a deadline does if that is its cause.
+type bounded struct{ context.Context }
+
+// Err implements context.Context.
+func (b bounded) Err() error {
+	err := b.Context.Err()
+	if err != nil && errors.Is(context.Cause(b.Context), context.DeadlineExceeded) {
+		return context.DeadlineExceeded
+	}
+	return err
 }

@@ -174,7 +174,63 @@ type metered struct {
 	closed chan struct{} // by Close; it ends waits
 	once   sync.Once
 	asks   func() error // see BeforeWrite; nil: nothing
+	waited atomic.Int64 // nanoseconds, for its own limits
+
+	mu    sync.Mutex // guards read and write
+	read  due
+	write due
 }
+
+// due is a deadline. It is for the other side: what the connection waits for its own limits puts it off.
+type due struct {
+	at  time.Time     // zero: there is none
+	put time.Duration // by which it was put off
+}
+
+// mostPutOff bounds by how much a deadline is put off: a limit of a few KiB a second must not have one answer hold a connection for an hour.
+const mostPutOff = 2 * time.Minute
+
+// SetDeadline, SetReadDeadline and SetWriteDeadline implement net.Conn.
+func (c *metered) SetDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read, c.write = due{at: t}, due{at: t}
+	return c.Conn.SetDeadline(t)
+}
+
+func (c *metered) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read = due{at: t}
+	return c.Conn.SetReadDeadline(t)
+}
+
+func (c *metered) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.write = due{at: t}
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// putOff puts the deadlines off that had not passed when a wait for a limit began.
+func (c *metered) putOff(began time.Time) {
+	d := time.Since(began)
+	c.waited.Add(int64(d))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, x := range []struct {
+		of  *due
+		set func(time.Time) error
+	}{{&c.read, c.Conn.SetReadDeadline}, {&c.write, c.Conn.SetWriteDeadline}} {
+		if more := min(d, mostPutOff-x.of.put); more > 0 && x.of.at.After(began) {
+			x.of.at, x.of.put = x.of.at.Add(more), x.of.put+more
+			_ = x.set(x.of.at) // a connection that is closed fails at the next read or write
+		}
+	}
+}
+
+// Waited is how long the connection has waited for its own limits.
+func (c *metered) Waited() time.Duration { return time.Duration(c.waited.Load()) }
 
 // BeforeWrite has f asked right before the first byte of each Write is sent, behind the wait for its turn. An error ends the Write, and nothing
 // of it is sent. It is called before the connection is used.
@@ -255,9 +311,10 @@ func (c *metered) pay(l *rate.Limiter, n int) error {
 		part := min(n, l.Burst())
 		r := l.ReserveN(time.Now(), part)
 		if d := r.Delay(); d > 0 && d < math.MaxInt64 {
-			t := time.NewTimer(d)
+			t, began := time.NewTimer(d), time.Now()
 			select {
 			case <-t.C:
+				c.putOff(began)
 			case <-c.closed:
 				t.Stop()
 				r.Cancel()
