@@ -86,6 +86,12 @@ type Report struct {
 	Errors        map[string]int // by kind
 	RTT           time.Duration  // minimum TCP connect time to the host
 	Gap           time.Duration  // politeness wait between requests
-	Rest          time.Duration  // for how long after Ended the host wants no request: after a slow answer, or as it asked by Retry-After
+	Rest          time.Duration  // for how long after Ended the host wants no request: after a slow answer, or as it asked by Retry-After; above UsualRest only with HostBlocked
 	Robots        string         // "allowed", "none", "disallowed", "unreachable"
 }
+
+// UsualRest is the longest wait between two requests that a host is believed by the word of one peer. A longer one, of MostRest at most, takes the word of two.
+const (
+	UsualRest = 5 * time.Minute
+	MostRest  = 24 * time.Hour
+)

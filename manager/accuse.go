@@ -48,19 +48,28 @@ func (a accused) forget() {
 	}
 }
 
-// refusedBy takes in a report that a host refuses crawlers: the host is blocked for it, or waits, no longer for further words of the same party. said is what
+// refusedBy takes in a report that a host refuses crawlers: the host is blocked for it, or left alone for as long as it asks, or waits, no longer for further words of the same party. said is what
 // follows for the channel.
 func (le *learner) refusedBy(now time.Time, name string, e *archive.Entry, said verdict) {
 	key, v := channel.KeyOf(name), le.cfg.Swarm.View()
 	by := le.parties.of(v, e.Peer)
 	if le.accused.accuse(now, key, by, soleParty(v, by)) {
+		if e.Report.Rest > channel.UsualRest { // it has said for how long, as hosts do that are being worked on
+			le.rests(key, now.Add(min(e.Report.Rest, channel.MostRest)))
+			le.tally.fault("host rests")
+			return
+		}
 		le.blockHost(now, name, e.Report.Reason)
 		return
 	}
-	h := le.keep.records[key]
-	if until := now.Add(le.pause(said, 1)); until.After(h.NextVisit) {
+	le.rests(key, now.Add(le.pause(said, 1)))
+	le.tally.fault("host accused")
+}
+
+// rests has a host left alone until then.
+func (le *learner) rests(key channel.HostKey, until time.Time) {
+	if h := le.keep.records[key]; until.After(h.NextVisit) {
 		h.NextVisit = until
 		le.machine.Leave(key, until)
 	}
-	le.tally.fault("host accused")
 }

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -83,6 +84,32 @@ func TestHostOfAClockThatWasAheadIsVisitedAgain(t *testing.T) {
 		}
 		if !c.machine.Visit(now.Add(tt.want), key) {
 			t.Errorf("%s: it is not visited after %v", what, tt.want)
+		}
+	}
+}
+
+// TestHostThatNamesATimeIsNotBlocked has a host ask to come back in an hour, as one does that is being worked on: when two accounts say so it is left alone for so long. It was blocked until somebody
+// unblocked it.
+func TestHostThatNamesATimeIsNotBlocked(t *testing.T) {
+	const name = "https://a.example"
+	key, at := channel.KeyOf(name), time.Unix(1e9, 0)
+	for rest, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, 48 * time.Hour: channel.MostRest, 0: 0} {
+		c := &core{cfg: Config{Gap: time.Second, Swarm: newFullSwarm(), Failing: Failing{Pause: time.Minute, MaxPause: time.Hour}}, tally: newTally(at), log: slog.New(slog.DiscardHandler)}
+		c.machine = dispatch.New(at, dispatch.Config{}, nil, nil, nil)
+		le := &learner{core: c, keep: newKeeper(c), parties: parties{}, accused: accused{}}
+		h := &channel.Host{Name: name}
+		le.keep.records[key] = h
+		for _, by := range []string{"a", "b"} {
+			if h.Blocked != "" || h.NextVisit.Sub(at) > time.Minute && by == "b" {
+				t.Errorf("rest %v: after one word it is blocked: %q, and left alone until %v", rest, h.Blocked, h.NextVisit)
+			}
+			le.refusedBy(at, name, &archive.Entry{Peer: by, Report: &channel.Report{Outcome: channel.HostBlocked, Reason: "come back", Rest: rest}}, repeated)
+		}
+		if blocked := h.Blocked != ""; blocked != (want == 0) || want > 0 && h.NextVisit.Sub(at) != want {
+			t.Errorf("rest %v: blocked: %q, left alone for %v, want %v", rest, h.Blocked, h.NextVisit.Sub(at), want)
+		}
+		if want > 0 && (c.machine.Visit(at.Add(want-time.Second), key) || !c.machine.Visit(at.Add(want), key)) {
+			t.Errorf("rest %v: it is visited sooner or later than then", rest)
 		}
 	}
 }

@@ -312,7 +312,7 @@ func (le *learner) leaveHost(now time.Time, name string, e *archive.Entry) {
 	}
 	gap := max(h.CrawlDelay, le.cfg.Gap)
 	if e.Report != nil { // this once: it is no delay between any two requests
-		gap = max(gap, e.Report.Rest)
+		gap = max(gap, min(e.Report.Rest, channel.UsualRest)) // more takes the word of two: see refusedBy
 	}
 	if next := le.soonest(now, rested(e, gap)); next.After(h.NextVisit) || h.NextVisit.After(now.Add(dispatch.MostRest)) {
 		h.NextVisit = next

@@ -27,11 +27,11 @@ import (
 // Bounds of a crawl.
 const (
 	DefaultMinGap  = time.Second
-	MaxGap         = 30 * time.Second // longest regular wait, whatever robots.txt asks for
-	MaxRetryAfter  = 5 * time.Minute  // a host that asks for more is not crawled now
-	DefaultPage    = 2 << 20          // bytes of a page
-	MaxHeader      = 64 << 10         // bytes of a response header
-	MaxRedirects   = 10               // hops of one chain
+	MaxGap         = 30 * time.Second  // longest regular wait, whatever robots.txt asks for
+	MaxRetryAfter  = channel.UsualRest // a host that asks for more is not crawled now
+	DefaultPage    = 2 << 20           // bytes of a page
+	MaxHeader      = 64 << 10          // bytes of a response header
+	MaxRedirects   = 10                // hops of one chain
 	RequestTimeout = 30 * time.Second
 	Checkpoint     = 10 * time.Minute // longest time that a fetched page is only here
 	ChunkBytes     = 1 << 20          // of pages in a checkpoint

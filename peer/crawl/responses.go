@@ -21,6 +21,7 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 	}
 	if asked := retryAfter(r); asked > MaxRetryAfter {
 		s.count(fmt.Sprintf("http-%d", r.status))
+		s.comeBack = min(asked, channel.MostRest)
 		return channel.HostBlocked, fmt.Sprintf("the host asks to come back in %v", asked), nil
 	}
 	kind := kindOf(r.err)

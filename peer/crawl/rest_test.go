@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"shoal/channel"
 )
 
 // TestReportTellsTheRest ends crawls while their host wants to be left alone: the report says for how long, so that the next crawl of the host waits as well.
@@ -34,6 +36,25 @@ func TestReportTellsTheRest(t *testing.T) {
 					t.Errorf("the host wants to be left alone for %v, and the report says %v", c.want, r.Rest)
 				}
 			})
+		})
+	}
+}
+
+// TestReportTellsWhenToComeBack has a site that is being worked on name a time that is longer than any wait within a crawl: the report says so, a day at most.
+func TestReportTellsWhenToComeBack(t *testing.T) {
+	for says, want := range map[string]time.Duration{"3600": time.Hour, "86400": channel.MostRest, "31536000": channel.MostRest} {
+		synctest.Test(t, func(t *testing.T) {
+			_, r := paced(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/robots.txt" {
+					http.NotFound(w, r)
+					return
+				}
+				w.Header().Set("Retry-After", says)
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}), func(*Config) {})
+			if r.Outcome != channel.HostBlocked || r.Rest != want {
+				t.Errorf("Retry-After %s: outcome %d, rest %v, want %v", says, r.Outcome, r.Rest, want)
+			}
 		})
 	}
 }

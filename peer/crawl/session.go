@@ -36,6 +36,7 @@ type session struct {
 
 	robots     *robots.Rules
 	robotsRead time.Time
+	comeBack   time.Duration // after so long the host wants to be asked again, if that is longer than any wait within a crawl
 
 	report     channel.Report
 	budget     int // pages that the crawl may still fetch
@@ -241,7 +242,7 @@ func (s *session) finish(outcome channel.Outcome, why string) error {
 	r.Left = s.unfetched()
 	r.BytesDown = s.fetch.read.Load()
 	r.RTT = time.Duration(s.fetch.rtt.Load())
-	r.Gap, r.Rest = s.fetch.pace.gap, s.fetch.pace.left(r.Ended)
+	r.Gap, r.Rest = s.fetch.pace.gap, max(s.fetch.pace.left(r.Ended), s.comeBack)
 	if up, ok := s.cfg.Sink.(interface{ BytesUp() int64 }); ok {
 		r.BytesUp = up.BytesUp()
 	}

@@ -78,7 +78,6 @@ const (
 	frontierLeast = 10_000
 	frontierTimes = 8               // URLs kept for each page that the task may still fetch
 	frontierBytes = 256             // for each URL, of all kept together: most are shorter than a hundred
-	maxRest       = 5 * time.Minute // a peer keeps as much of what Retry-After asks for
 	maxGap        = 5 * time.Minute // a peer keeps 30 s at most of what robots.txt asks for; its volunteer may ask for more
 	maxRTT        = 30 * time.Second
 	interSlack    = 1000            // links to other sites that any crawl may tell
@@ -298,8 +297,12 @@ func (t *Task) report(now time.Time, r *channel.Report, n *Sum, found *Findings)
 		r.Gap = min(max(r.Gap, 0), maxGap)
 		found.Numbers++
 	}
-	if r.Rest < 0 || r.Rest > maxRest {
-		r.Rest = min(max(r.Rest, 0), maxRest)
+	rest := channel.UsualRest
+	if r.Outcome == channel.HostBlocked {
+		rest = channel.MostRest
+	}
+	if r.Rest < 0 || r.Rest > rest {
+		r.Rest = min(max(r.Rest, 0), rest)
 		found.Numbers++
 	}
 	if r.RTT < 0 || r.RTT > maxRTT {
