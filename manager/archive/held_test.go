@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -107,4 +108,43 @@ func TestGoneIsNoWordOfAVersion(t *testing.T) {
 	if by := d.Pages[0].Record.LastBy; by != trust.Peer(a.DelivererNumber("bob")) {
 		t.Errorf("the last word of the version before is %d's, and not bob's", by)
 	}
+}
+
+// TestVouchersFallAfterTheRecordForgot has two liars verify a forgery, and the page change twice since, so that its record has no room for the forgery any more. When the vouchers are suspended it is verified no
+// more, and withdrawn when its deliverer is, too; a pardon gives back what the word is worth.
+func TestVouchersFallAfterTheRecordForgot(t *testing.T) {
+	a, cl, _ := strangers(t)
+	j := newJudge(t, a, true, "alice", "bob", "mallory", "trudy")
+	for i, c := range []struct{ peer, body string }{{"mallory", forge}, {"trudy", forge}, {"alice", home}, {"bob", home}, {"alice", news}, {"bob", news}} {
+		cl.crawl(t, a, c.peer, channel.Gen(i+1), func(r *runner) []channel.Page { return []channel.Page{r.page("/", c.body, channel.Changed)} })
+		j.deliver(cl, channel.Gen(i+1))
+	}
+	if got := j.record("/"); got != "verified+1 verified" {
+		t.Fatal(got)
+	}
+	look := func(when, want string) {
+		t.Helper()
+		if _, index := lines(t, a, Filter{All: true}); index != want {
+			t.Errorf("%s: %s, want %s", when, index, want)
+		}
+	}
+	decide := func(do func(by trust.Peer) error, name string) {
+		t.Helper()
+		if err := do(trust.Peer(a.DelivererNumber(name))); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	suspend := func(by trust.Peer) error { return a.Suspend(t.Context(), by) }
+	const honest = ", / verified, / verified, / verified, / verified"
+	look("before", "/ verified, / verified"+honest)
+	decide(suspend, "trudy")
+	look("with the voucher suspended", "/ provisional, / provisional"+honest)
+	decide(suspend, "mallory")
+	look("with both suspended", strings.TrimPrefix(honest, ", ")+", / withdrawn, / withdrawn")
+	decide(func(by trust.Peer) error { return a.Pardon(t.Context(), by) }, "trudy")
+	look("with the voucher pardoned", "/ verified, / verified"+honest)
+	clean(t, a)
 }

@@ -1037,6 +1037,7 @@ type Capture struct {
 	Digest        uint64                 `protobuf:"fixed64,10,opt,name=digest,proto3" json:"digest,omitempty"`                               // channel.ContentDigest of what was fetched; 0: not known
 	State         uint32                 `protobuf:"varint,11,opt,name=state,proto3" json:"state,omitempty"`                                  // trust.State that its version had when a page's record had room for it no longer; 0: none was kept
 	Raw           uint64                 `protobuf:"fixed64,12,opt,name=raw,proto3" json:"raw,omitempty"`                                     // as Page
+	Also          []uint64               `protobuf:"fixed64,13,rep,packed,name=also,proto3" json:"also,omitempty"`                            // state verified: numbers of those who had vouched for it by then; none: it was not kept
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1153,6 +1154,13 @@ func (x *Capture) GetRaw() uint64 {
 		return x.Raw
 	}
 	return 0
+}
+
+func (x *Capture) GetAlso() []uint64 {
+	if x != nil {
+		return x.Also
+	}
+	return nil
 }
 
 // Version is trust.Version, with what the archive needs to find its capture again.
@@ -3189,7 +3197,7 @@ const file_archive_proto_rawDesc = "" +
 	"\alast_by\x18\x1f \x01(\x06R\x06lastBy\x12\x17\n" +
 	"\alast_at\x18  \x01(\x03R\x06lastAt\x12\x18\n" +
 	"\asettled\x18! \x01(\x06R\asettled\x12\x10\n" +
-	"\x03raw\x18\" \x01(\x06R\x03rawJ\x04\b\x10\x10\x11\"\xdc\x02\n" +
+	"\x03raw\x18\" \x01(\x06R\x03rawJ\x04\b\x10\x10\x11\"\xf0\x02\n" +
 	"\aCapture\x12'\n" +
 	"\x02at\x18\x01 \x01(\v2\x17.shoal.archive.LocationR\x02at\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x16\n" +
@@ -3203,7 +3211,8 @@ const file_archive_proto_rawDesc = "" +
 	"\x06digest\x18\n" +
 	" \x01(\x06R\x06digest\x12\x14\n" +
 	"\x05state\x18\v \x01(\rR\x05state\x12\x10\n" +
-	"\x03raw\x18\f \x01(\x06R\x03raw\"\xe8\x01\n" +
+	"\x03raw\x18\f \x01(\x06R\x03raw\x12\x12\n" +
+	"\x04also\x18\r \x03(\x06R\x04also\"\xe8\x01\n" +
 	"\aVersion\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\x06R\x06digest\x12\x18\n" +
 	"\ashingle\x18\x02 \x01(\x06R\ashingle\x12\x0e\n" +

@@ -91,7 +91,10 @@ func (v *verdicts) leave(url string, w *pb.Version) error {
 	if err != nil || c == nil || c.State == w.State {
 		return err
 	}
-	c.State = w.State
+	c.State, c.Also = w.State, nil
+	if stateIn(w.State) == trust.Verified {
+		c.Also = w.Also // of them some may be suspended later
+	}
 	v.changes, err = ledger.Put(v.changes, key, c)
 	return err
 }

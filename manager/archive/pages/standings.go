@@ -16,9 +16,18 @@ type standings struct {
 	url       string
 	record    *pb.Trust // of url; never nil when that is set
 	suspended map[uint64]bool
-	repeated  map[string]trust.State // see repeats; nil: not looked yet
-	left      []*pb.Version          // that leave the record in the write that is being made
+	repeated  map[string]kept // see repeats; nil: not looked yet
+	left      []*pb.Version   // that leave the record in the write that is being made
 }
+
+// kept is what was noted with a capture when the page's record had no more room for its version.
+type kept struct {
+	state trust.State
+	also  []uint64 // verified: who vouched for it; none: that was not kept
+	by    uint64   // who delivered it
+}
+
+func keptWith(m *pb.Capture) kept { return kept{stateIn(m.State), m.Also, m.Deliverer} }
 
 // look turns to a page.
 func (s *standings) look(url string) error {
@@ -38,8 +47,8 @@ func (s *standings) look(url string) error {
 // capture is how far a capture of the page is believed. A visit that saw what the one before it saw is believed as that one is: what is noted of a version that its
 // page's record has forgotten is noted with its first capture alone.
 func (s *standings) capture(key []byte, m *pb.Capture) (trust.State, error) {
-	kept := stateIn(m.State)
-	if kept == trust.None && m.Digest != 0 && !describes(s.record, m.Digest) {
+	kept := keptWith(m)
+	if kept.state == trust.None && m.Digest != 0 && !describes(s.record, m.Digest) {
 		if err := s.repeats(); err != nil {
 			return 0, err
 		}
@@ -54,9 +63,9 @@ func (s *standings) repeats() error {
 	if s.repeated != nil {
 		return nil
 	}
-	s.repeated = map[string]trust.State{}
+	s.repeated = map[string]kept{}
 	var last, bad uint64 // digests of the last capture that stands, and of the last one if that does not
-	var noted, worse trust.State
+	var noted, worse kept
 	return s.snap.Scan(append(append([]byte{schema.Capture}, SURT(s.url)...), 0), nil, true, func(key, value []byte) (bool, error) {
 		m := new(pb.Capture)
 		if err := schema.Decode(value, m); err != nil {
@@ -65,34 +74,34 @@ func (s *standings) repeats() error {
 		if m.Digest == 0 || URLOfCapture(key) != s.url {
 			return true, nil
 		}
-		state := stateIn(m.State)
-		switch repeats := state == trust.None; {
+		is := keptWith(m)
+		switch repeats := is.state == trust.None; {
 		case repeats && m.Digest == bad:
-			state = worse
+			is = worse
 		case repeats && m.Digest == last:
-			state = noted
+			is = noted
 		case repeats:
 			if suspended, err := s.isSuspended(m.Deliverer); err != nil || suspended {
 				return true, err
 			}
 		}
-		if stateIn(m.State) == trust.None && state != trust.None {
-			s.repeated[string(key)] = state
+		if stateIn(m.State) == trust.None && is.state != trust.None {
+			s.repeated[string(key)] = is
 		}
-		if bad = 0; state != trust.None && !state.Shown() {
-			bad, worse = m.Digest, state
+		if bad = 0; is.state != trust.None && !is.state.Shown() {
+			bad, worse = m.Digest, is
 		} else {
-			last, noted = m.Digest, state
+			last, noted = m.Digest, is
 		}
 		return true, nil
 	})
 }
 
-// of is how far a capture of the page is believed. digest is that of its content, kept the state that was noted with the capture.
+// of is how far a capture of the page is believed. digest is that of its content, was what was noted with the capture.
 //
 // What the page's record knows decides; then what was noted when the record had no more room for the version; then whether the deliverer is suspended. What
 // nothing is known of is provisional.
-func (s *standings) of(digest, deliverer uint64, kept trust.State) (trust.State, error) {
+func (s *standings) of(digest, deliverer uint64, was kept) (trust.State, error) {
 	if digest != 0 {
 		for _, v := range []*pb.Version{s.record.GetCur(), s.record.GetPrev()} {
 			if v != nil && v.Digest == digest {
@@ -101,18 +110,32 @@ func (s *standings) of(digest, deliverer uint64, kept trust.State) (trust.State,
 		}
 	}
 	for _, v := range s.left {
-		if kept == trust.None && digest != 0 && v.Digest == digest && lasting(v) {
-			kept = stateIn(v.State)
+		if was.state == trust.None && digest != 0 && v.Digest == digest && lasting(v) {
+			was = kept{stateIn(v.State), v.Also, v.By}
 		}
 	}
-	if kept == trust.Verified || kept == trust.Withdrawn {
-		return kept, nil
+	if was.state == trust.Withdrawn {
+		return was.state, nil
+	}
+	if was.state == trust.Verified {
+		vouched := len(was.also) == 0
+		for _, by := range was.also {
+			suspended, err := s.isSuspended(by)
+			if err != nil {
+				return 0, err
+			}
+			vouched = vouched || !suspended
+		}
+		if vouched {
+			return was.state, nil
+		}
+		deliverer = was.by // also of a capture that repeats it: who vouched is not believed
 	}
 	if suspended, err := s.isSuspended(deliverer); err != nil || suspended {
 		return trust.Withdrawn, err
 	}
-	if kept == trust.Contested || kept == trust.Held {
-		return kept, nil
+	if was.state == trust.Contested || was.state == trust.Held {
+		return was.state, nil
 	}
 	return trust.Provisional, nil
 }
@@ -160,7 +183,7 @@ func (s *standings) change(e *pb.PageEvent) (trust.State, error) {
 	if err := s.look(e.Url); err != nil {
 		return 0, err
 	}
-	state, err := s.of(e.Digest, e.Deliverer, trust.None)
+	state, err := s.of(e.Digest, e.Deliverer, kept{})
 	if err != nil || state != trust.Provisional && state != trust.Withdrawn {
 		return state, err
 	}
@@ -169,7 +192,7 @@ func (s *standings) change(e *pb.PageEvent) (trust.State, error) {
 	if err != nil || !ok || c.State == 0 {
 		return state, err
 	}
-	return s.of(e.Digest, e.Deliverer, stateIn(c.State))
+	return s.of(e.Digest, e.Deliverer, keptWith(c))
 }
 
 // StateName says in a word how far a version is believed: provisional, verified or withdrawn; empty: it says nothing of a version.
