@@ -351,7 +351,7 @@ func (w *visit) audits() {
 			if s.Page.Blind >= blindFrom {
 				continue
 			}
-			url, same = s.URL, s.Page.Same
+			url, same = s.URL, s.Page.Same && (s.Digest == 0 || s.Digest == s.Page.Cur.Digest) // else it sent a content of its own, nearly the same
 			alike = !same && channel.Near(w.everywhere, s.Shingle)
 		} else {
 			url = w.d.quiet(i - len(w.d.Pages))
