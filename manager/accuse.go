@@ -48,8 +48,8 @@ func (a accused) forget() {
 	}
 }
 
-// refusedBy takes in a report that a host refuses crawlers: the host is blocked for it, or left alone for as long as it asks, or waits, no longer for further words of the same party. said is what
-// follows for the channel.
+// refusedBy takes in a report that a host refuses crawlers. One word has the host wait, and further ones of the same party no longer. With two words it is blocked or, if it has named a time, left alone
+// for so long. said is what follows for the channel.
 func (le *learner) refusedBy(now time.Time, name string, e *archive.Entry, said verdict) {
 	key, v := channel.KeyOf(name), le.cfg.Swarm.View()
 	by := le.parties.of(v, e.Peer)

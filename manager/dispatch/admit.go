@@ -197,7 +197,7 @@ const tidyEvery = time.Minute // how often hosts whose next visit has come are f
 
 // MostRest bounds how long a host is left alone. A later time is of a clock that was ahead, or of a build before 0.2.0, which believed any time that a peer
 // reported: then the host is left alone until the longest lease of a task that is out has ended.
-const MostRest = 24 * time.Hour
+const MostRest = channel.MostRest
 
 // tidy forgets hosts with which nothing is up any more.
 func (m *Machine) tidy(now time.Time) {
