@@ -149,11 +149,13 @@ func (l *line) bound(ctx context.Context, limit int) (context.Context, func()) {
 	within, cancel := context.WithCancelCause(ctx)
 	before, left, over := l.waited(), mostOwn, false
 	var end *time.Timer
+	var ended atomic.Bool // the exchange is over: what comes next on the connection has a time of its own
 	begun := make(chan struct{})
 	end = time.AfterFunc(RequestTimeout, func() {
 		<-begun
 		// The time is the host's: what was waited for this computer's own limits does not count.
 		switch own := min(l.waited()-before, left); {
+		case ended.Load():
 		case over:
 			l.Conn.Close()
 		case own > 0:
@@ -166,7 +168,11 @@ func (l *line) bound(ctx context.Context, limit int) (context.Context, func()) {
 		}
 	})
 	close(begun)
-	return bounded{within}, func() { end.Stop(); cancel(nil) }
+	return bounded{within}, func() {
+		ended.Store(true)
+		end.Stop()
+		cancel(nil)
+	}
 }
 
 // mostOwn bounds what an exchange may wait for this computer's own limits beside its time.
