@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -27,16 +28,33 @@ type Inspection struct {
 	Doubt   trust.Doubt
 }
 
-// Inspect looks at channels that were read from the database.
+// Inspect looks at channels that were read from the database. Where an operator's order or a strike was written since a channel was read, it reads that one's
+// state again.
 func (ro *roster) Inspect(ctx context.Context, chs []channel.Channel) ([]Inspection, error) {
 	out := make([]Inspection, len(chs))
+	var outdated []int
 	err := ro.onLoop(ctx, func(now time.Time) {
 		for i := range chs {
-			if s, ok := ro.table.Find(chs[i].ID); ok {
-				out[i] = ro.inspect(now, s, &chs[i])
+			s, ok := ro.table.Find(chs[i].ID)
+			if !ok {
+				continue
+			}
+			out[i] = ro.inspect(now, s, &chs[i])
+			if rests := ro.sched.Facts(s).Flags&recrawl.Paused != 0; rests != (out[i].State != channel.Active) {
+				outdated = append(outdated, i)
 			}
 		}
 	})
+	for _, i := range outdated {
+		ch, failed := ro.cfg.Store.Channel(ctx, chs[i].ID)
+		switch {
+		case errors.Is(failed, channel.ErrUnknown): // removed meanwhile
+		case failed != nil:
+			return nil, failed
+		default:
+			out[i].State, out[i].Reason = ch.State, ch.Reason
+		}
+	}
 	return out, err
 }
 
