@@ -52,6 +52,7 @@ func TestBadInput(t *testing.T) {
 		{"manager --add", []string{"", "--data", fresh}, 2, []string{"--add", "empty"}},
 		{"manager --add a.example,,b.example --data", []string{fresh}, 2, []string{"--add", "empty"}},
 		{"manager --unjudged --contact mailto:us@example.org --data", []string{fresh}, 1, []string{"--unjudged", "--pond"}},
+		{"manager --unasked --contact mailto:us@example.org --data", []string{fresh}, 1, []string{"--unasked", "--pond"}},
 		{"fly", nil, 2, []string{"fly", "shoal --help"}},
 		{"up --peers -1", nil, 1, []string{"--peers -1", "1 to 500"}},
 		{"up --peers many", nil, 2, []string{"--peers", "whole number", "many"}},

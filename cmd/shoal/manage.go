@@ -65,6 +65,7 @@ type managerCmd struct {
 	KeepAge      time.Duration `help:"Forget versions older than this, but the last one of a page; 0: none." default:"0" placeholder:"DURATION"`
 	KeepFeed     time.Duration `help:"Forget changes of the feed older than this; an indexer that was away for longer must export anew; 0: none." default:"2160h" placeholder:"DURATION"`
 	Unjudged     bool          `hidden:"" help:"Judge nothing that peers deliver: for measurements on the pond."`
+	Unasked      bool          `hidden:"" help:"Do not ask the pond how fresh the copy is: for measurements of what the manager takes."`
 	Strays       time.Duration `help:"Remove objects from the bucket that nothing has referred to for so long; 0: 1h." default:"0" placeholder:"DURATION"`
 	ClockRight   bool          `help:"This computer's clock is right now: channels that were dated more than a month ahead, while it was not, are crawled again. Once is enough."`
 	PageHost     words         `help:"Host names, beside addresses, under which the page is reached." placeholder:"NAME,..."`
@@ -191,6 +192,9 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 	if c.Unjudged && c.Pond == "" {
 		return cfg, nil, errors.New("--unjudged needs --pond: what peers bring of real Web hosts is always judged")
 	}
+	if c.Unasked && c.Pond == "" {
+		return cfg, nil, errors.New("--unasked needs --pond: a manager of real Web hosts has no pond to ask")
+	}
 	if err := errors.Join(checkStrategy(c.Strategy), c.discovery.validate(), checkNames(c.PageHost)); err != nil {
 		return cfg, nil, err
 	}
@@ -249,9 +253,11 @@ func (c *managerCmd) inPond(ctx context.Context, cfg *stationConfig) ([]channel.
 		cfg.dialer = pondDialer(world, port)
 	}
 	channels, err := desk.ParseSites(c.Add)
-	cfg.truth = newTruth(world, nil)
-	cfg.truth.again = func(ctx context.Context) (*pond.World, error) { return pond.Connect(ctx, c.Pond) }
-	cfg.near = &nearness{}
+	if !c.Unasked {
+		cfg.truth = newTruth(world, nil)
+		cfg.truth.again = func(ctx context.Context) (*pond.World, error) { return pond.Connect(ctx, c.Pond) }
+		cfg.near = &nearness{}
+	}
 	return append(channels, pondChannels(world)...), err
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,14 +15,14 @@ import (
 
 const (
 	judgingEnv  = "SHOAL_JUDGING"          // quiet or full: TestJudging runs
-	profilesEnv = "SHOAL_JUDGING_PROFILES" // a folder: a profile of each manager goes there, taken after the last turn
+	profilesEnv = "SHOAL_JUDGING_PROFILES" // a folder: a profile of each manager goes there, of the last turn
 )
 
 // The course of TestJudging.
 const (
 	judgingPages = 60                // of each host: one page of a task is audited
 	judgingWarm  = 75 * time.Second  // until most pages were seen by three accounts
-	judgingFull  = 150 * time.Second // and where all three networks have to share two processors
+	judgingFull  = 270 * time.Second // and where all four networks have to share two processors
 	judgingTurn  = 30 * time.Second
 	judgingTurns = 4
 )
@@ -33,17 +34,43 @@ var judgingLevels = map[string]siege{
 	"full":  {honest: 12, hosts: 480, gap: time.Millisecond, threads: 20, bytes: 8000},
 }
 
-// court is one of the networks of TestJudging, and what its manager has done so far.
-type court struct {
-	name  string
-	f     *fortress
+// judgingSmall is how many hosts of one page the network "small" has beside, each of which is crawled once a turn and whenever the strategy will.
+var judgingSmall = map[string]int{"quiet": 120, "full": 240}
+
+// work is what a manager has done.
+type work struct {
 	cpu   time.Duration
 	pages uint64 // that the archive has taken in
 	news  uint64 // of them, those that were new or changed
+	tasks uint64 // of hosts of one page, whose pages are not among those above
 }
 
-func (c *court) look() (cpu time.Duration, pages, news uint64) {
-	now := *c
+func (w work) add(o work) work {
+	return work{w.cpu + o.cpu, w.pages + o.pages, w.news + o.news, w.tasks + o.tasks}
+}
+
+func (w work) less(o work) work {
+	return work{w.cpu - o.cpu, w.pages - o.pages, w.news - o.news, w.tasks - o.tasks}
+}
+
+// each is the processor time of a page in microseconds.
+func (w work) each() float64 { return float64(w.cpu.Microseconds()) / float64(w.pages) }
+
+func (w work) share() float64 { return float64(w.news) / float64(w.pages) }
+
+// court is one of the networks of TestJudging.
+type court struct {
+	name  string
+	f     *fortress
+	small map[string]bool // its hosts of one page
+	rows  []desk.Row      // of them, as look saw them
+	until work            // so far
+	turns work            // in the turns
+}
+
+// look is what the manager has done since it was called last.
+func (c *court) look() work {
+	was := c.until
 	var s struct {
 		Pages     uint64 `json:"pages"`
 		Unchanged uint64 `json:"unchanged"`
@@ -51,12 +78,86 @@ func (c *court) look() (cpu time.Duration, pages, news uint64) {
 	if err := c.f.page.get("/api/v1/archive/stats", &s); err != nil {
 		c.f.t.Fatal(err)
 	}
-	c.cpu, c.pages, c.news = cpuOf(c.f.t, c.f.manager.cmd.Process.Pid), s.Pages+s.Unchanged, s.Pages
-	return c.cpu - now.cpu, c.pages - now.pages, c.news - now.news
+	c.until = work{cpu: cpuOf(c.f.t, c.f.manager.cmd.Process.Pid), pages: s.Pages + s.Unchanged, news: s.Pages}
+	if len(c.small) > 0 {
+		c.rows = c.list()
+		for _, r := range c.rows {
+			c.until.tasks += uint64(r.Visits)
+		}
+		c.until.pages -= c.until.tasks
+	}
+	return c.until.less(was)
 }
 
-// TestJudging runs three networks beside each other, on the same ponds with as many peers, and measures the processor time of each whole manager for a page that its
-// archive stores: where nothing is judged, in shadow, and where scores count. No peer lies.
+// list reads the channels of its hosts of one page.
+func (c *court) list() (of []desk.Row) {
+	for list := (api.Rows{}); ; {
+		list.Channels = nil
+		if err := c.f.page.get(fmt.Sprintf("/api/v1/channels?n=500&from=%d", list.From), &list); err != nil {
+			c.f.t.Fatal(err)
+		}
+		for _, r := range list.Channels {
+			if c.small[r.Host] {
+				of = append(of, r)
+			}
+		}
+		if list.From += len(list.Channels); len(list.Channels) == 0 {
+			return of
+		}
+	}
+}
+
+// drive has its hosts of one page crawled for a span, one after the other: each once, if the manager answers soon enough.
+func (c *court) drive(span time.Duration) {
+	end := time.Now().Add(span)
+	for _, r := range c.rows {
+		if !time.Now().Before(end) {
+			return
+		}
+		_ = c.f.page.post(fmt.Sprintf("/api/v1/channels/%d/crawl-now", r.ID), struct{}{}) // refused: it is being crawled
+		c.f.pause(min(span/time.Duration(len(c.rows)), time.Until(end)))
+	}
+	c.f.pause(time.Until(end))
+}
+
+// courtRules are the networks' names, and the managers' flags.
+var courtRules = []struct {
+	name  string
+	flags []string
+}{{"off", []string{"--unjudged"}}, {"small", []string{"--unjudged"}}, {"shadow", nil}, {"enforce", nil}}
+
+// openCourt opens one of the networks. All its members are vouched for.
+func openCourt(t *testing.T, name string, s siege, small int) *court {
+	t.Helper()
+	s.sizes = slices.Repeat([]int{judgingPages}, s.hosts)
+	if name == "small" {
+		s.hosts, s.sizes = s.hosts+small, append(s.sizes, slices.Repeat([]int{1}, small)...)
+	}
+	c := &court{name: name, f: openFortress(t, s), small: map[string]bool{}}
+	w := c.f.pond.World()
+	for i, h := range w.Hosts() {
+		if h.Pages == 1 {
+			c.small[w.Origin(i)] = true
+		}
+	}
+	var members []desk.Peer
+	if err := c.f.page.get("/api/v1/peers", &members); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		if err := c.f.page.post("/api/v1/peers/vouch", api.OnePeer{Peer: m.ID}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if name == "enforce" {
+		c.f.shoal("trust", "set", "--enforce")
+	}
+	return c
+}
+
+// TestJudging runs four networks beside each other, on the same ponds with as many peers, and measures the processor time of each whole manager for a page that its
+// archive stores: where nothing is judged, in shadow, and where scores count. No peer lies. In the fourth nothing is judged either, and hosts of one page are crawled
+// beside: what such a task takes is the least that an audit can, since an audit is a task.
 func TestJudging(t *testing.T) {
 	level, warm := os.Getenv(judgingEnv), judgingWarm
 	if level == "" {
@@ -69,69 +170,59 @@ func TestJudging(t *testing.T) {
 	if level == "full" {
 		warm = judgingFull
 	}
-	as.sizes = slices.Repeat([]int{judgingPages}, as.hosts)
 	var all []*court
-	for _, name := range []string{"off", "shadow", "enforce"} {
+	for _, r := range courtRules {
 		s := as
-		if name == "off" {
-			s.flags = []string{"--unjudged"}
-		}
-		c := &court{name: name, f: openFortress(t, s)}
-		all = append(all, c)
-		var members []desk.Peer
-		if err := c.f.page.get("/api/v1/peers", &members); err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range members {
-			if err := c.f.page.post("/api/v1/peers/vouch", api.OnePeer{Peer: m.ID}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if name == "enforce" {
-			c.f.shoal("trust", "set", "--enforce")
-		}
+		s.flags = append(r.flags, "--unasked")
+		all = append(all, openCourt(t, r.name, s, judgingSmall[level]))
 	}
-	all[0].f.pause(warm)
+	off, small := all[0], all[1]
+	off.f.pause(warm)
 	for _, c := range all {
 		c.look()
 	}
-	spent, pages, news := make([]time.Duration, len(all)), make([]uint64, len(all)), make([]uint64, len(all))
+	written := func() {}
 	for turn := range judgingTurns {
-		all[0].f.pause(judgingTurn)
-		for i, c := range all {
-			cpu, n, changed := c.look()
-			if n == 0 {
+		if turn == judgingTurns-1 {
+			written = profiled(t, all)
+		}
+		small.drive(judgingTurn)
+		for _, c := range all {
+			d := c.look()
+			if d.pages == 0 {
 				t.Fatalf("%s: nothing was stored", c.name)
 			}
-			spent[i], pages[i], news[i] = spent[i]+cpu, pages[i]+n, news[i]+changed
-			t.Logf("turn %d, %-7s %6d pages, %4.1f%% with content: %.1f us a page; load %s", turn, c.name, n, 100*float64(changed)/float64(n), float64(cpu.Microseconds())/float64(n), loadNow())
+			c.turns = c.turns.add(d)
+			t.Logf("turn %d, %-7s %6d pages, %4.1f%% with content, %4d tasks of one page: %.1f us a page; load %s", turn, c.name, d.pages, 100*d.share(), d.tasks, d.each(), loadNow())
 		}
 	}
-	profiled(t, all)
-	off := spent[0].Seconds() / float64(pages[0])
-	for i, c := range all {
-		each := spent[i].Seconds() / float64(pages[i])
+	written()
+	each := off.turns.each()
+	task := (float64(small.turns.cpu.Microseconds()) - each*float64(small.turns.pages)) / float64(small.turns.tasks)
+	t.Logf("a task of one page, %d of them: %.0f us", small.turns.tasks, task)
+	for _, c := range []*court{off, all[2], all[3]} {
 		var now desk.Trust
 		if err := c.f.page.get("/api/v1/trust", &now); err != nil {
 			t.Fatal(err)
 		}
-		if judged := now.Pages > 0; judged != (i > 0) || now.Suspended > 0 {
+		if judged := now.Pages > 0; judged != (c != off) || now.Suspended > 0 {
 			t.Errorf("%s: %d pages judged, %d honest peers suspended", c.name, now.Pages, now.Suspended)
 		}
-		t.Logf("%-7s %6d pages, %4.1f%% with content: %.1f us a page, %+.1f%%; %.2f%% fetched again", c.name, pages[i], 100*float64(news[i])/float64(pages[i]), 1e6*each, 100*(each/off-1), 100*now.OfPagesShare)
+		t.Logf("%-7s %6d pages, %4.1f%% with content: %.1f us a page, %+.1f%%; %.2f%% fetched again, which as tasks of one page take %.1f%%",
+			c.name, c.turns.pages, 100*c.turns.share(), c.turns.each(), 100*(c.turns.each()/each-1), 100*now.OfPagesShare, 100*now.OfPagesShare*task/each)
 	}
 }
 
-// profiled writes a profile of half a minute of each manager, if it is wanted.
-func profiled(t *testing.T, all []*court) {
+// profiled takes a profile of each manager over the next turn, if it is wanted, and returns what waits until they are written.
+func profiled(t *testing.T, all []*court) (written func()) {
 	dir := os.Getenv(profilesEnv)
 	if dir == "" {
-		return
+		return func() {}
 	}
 	var wg sync.WaitGroup
 	for _, c := range all {
 		wg.Go(func() {
-			b, err := c.f.page.read("/debug/pprof/profile?seconds=30")
+			b, err := c.f.page.read(fmt.Sprintf("/debug/pprof/profile?seconds=%.0f", judgingTurn.Seconds()))
 			if err == nil {
 				err = os.WriteFile(filepath.Join(dir, c.name+".pprof"), b, 0o600)
 			}
@@ -140,5 +231,5 @@ func profiled(t *testing.T, all []*court) {
 			}
 		})
 	}
-	wg.Wait()
+	return wg.Wait
 }
