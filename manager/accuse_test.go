@@ -16,6 +16,7 @@ func TestAHostIsNotBlockedOnOneWord(t *testing.T) {
 	var s *swarm
 	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
 		s = sw
+		waitsLong(c)
 		s.refuses = "https://a.example"
 		c.Failing = manager.Failing{Pause: 50 * time.Millisecond, MaxPause: 50 * time.Millisecond}
 	})

@@ -32,6 +32,9 @@ func (s sleepers) Place(ctx context.Context, signed channel.Signed, h channel.He
 		return overlay.Placed{}, overlay.ErrRefused
 	}
 	c, err := s.archive.Claim(ctx, "a", signed)
+	if err == nil && c.Status == lease.Late { // the machine is busy
+		return overlay.Placed{}, overlay.ErrRefused
+	}
 	if err != nil || c.Status != lease.Granted {
 		s.t.Errorf("claim: %v, %v", c.Status, err)
 		return overlay.Placed{}, overlay.ErrRefused

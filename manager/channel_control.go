@@ -28,6 +28,18 @@ func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error
 	if away, err := ro.elsewhere(ctx, id); err != nil || away {
 		return errors.Join(err, ro.tell(ctx, noteCrawl, noted{ID: id, Whole: whole}))
 	}
+	again, err := ro.crawlAsRead(ctx, &ch, whole, true)
+	if again && err == nil {
+		if ch, err = ro.cfg.Store.Channel(ctx, id); err == nil {
+			_, err = ro.crawlAsRead(ctx, &ch, whole, false)
+		}
+	}
+	return err
+}
+
+// crawlAsRead is crawlNow of a channel that was read from the database. If it is doubted, nothing is done where its state was written since, and again is true.
+func (ro *roster) crawlAsRead(ctx context.Context, ch *channel.Channel, whole, doubted bool) (again bool, err error) {
+	id := ch.ID
 	var answer error
 	err = ro.do(ctx, func(now time.Time) {
 		s, ok := ro.table.Find(id)
@@ -48,6 +60,9 @@ func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error
 		if whole && ro.sched.Facts(s).Flags&recrawl.Paused != 0 { // by an operator, or it was given up
 			return
 		}
+		if again = doubted && ro.outdated(s, ro.keep.stateOf(s, ch)); again {
+			return
+		}
 		if why := ro.machine.Blocked(ro.table.Host(s)); why != "" {
 			answer = fmt.Errorf("%w: the host of channel %d is blocked (%s): unblock it first, with shoal host unblock %s", ErrAsk, id, why, ch.Scope.Host)
 			return
@@ -55,7 +70,7 @@ func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error
 		if answer = ro.machine.CrawlNow(now, s); answer != nil {
 			return
 		}
-		if ro.keep.stateOf(s, &ch) == channel.Marked {
+		if ro.keep.stateOf(s, ch) == channel.Marked {
 			ro.keep.setState(s, channel.Active, "")
 			ro.sched.Edit(s, func(f *recrawl.Facts) { f.Flags &^= recrawl.Paused })
 		}
@@ -68,7 +83,12 @@ func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error
 		}
 		ro.event(s, now, ro.machine.Gen(s), "crawl now", "", note)
 	})
-	return errors.Join(err, answer)
+	return again, errors.Join(err, answer)
+}
+
+// outdated reports whether a channel's state is another one than the loop goes by.
+func (ro *roster) outdated(s recrawl.Slot, state channel.State) bool {
+	return (ro.sched.Facts(s).Flags&recrawl.Paused != 0) != (state != channel.Active)
 }
 
 // Pause stops handing a channel out, or goes on with it. What is out runs to its end; what came to nothing and waits to be handed out again waits no more.

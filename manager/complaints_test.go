@@ -15,6 +15,7 @@ func TestOnePartyGivesNoChannelUp(t *testing.T) {
 	var s *swarm
 	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
 		s = sw
+		waitsLong(c)
 		s.fail, s.others = "https://a.example", 1
 		c.Failing = manager.Failing{Pause: 10 * time.Millisecond, MaxPause: time.Hour, Limit: 3}
 	})
@@ -43,6 +44,7 @@ func TestAnotherPartyLooksSoon(t *testing.T) {
 	var s *swarm
 	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
 		s = sw
+		waitsLong(c)
 		s.fail, s.once, s.others, s.as = "https://a.example", true, 1, "other-0"
 		c.Failing = manager.Failing{Pause: time.Hour, MaxPause: time.Hour}
 	})

@@ -42,13 +42,11 @@ func (c *core) event(s recrawl.Slot, at time.Time, gen channel.Gen, what, peer, 
 	c.events.add(c.table.ID(s), Event{At: at, Gen: gen, What: what, Peer: peer, Note: note})
 }
 
-// again is event of what happens many times in a row, which is told once.
+// again is event of what happens many times of one task, which is told once, as it happened last.
 func (c *core) again(s recrawl.Slot, at time.Time, gen channel.Gen, what, peer, note string) {
-	if last := c.events.last(c.table.ID(s)); last != nil && last.Gen == gen && last.What == what && last.Peer == peer {
-		last.At = at
-		return
+	if id := c.table.ID(s); !c.events.repeat(id, at, gen, what, peer) {
+		c.event(s, at, gen, what, peer, note)
 	}
-	c.event(s, at, gen, what, peer, note)
 }
 
 // ticks is a length of time in ticks.

@@ -59,13 +59,21 @@ func (e *events) of(id channel.ID) []Event {
 	return nil
 }
 
-// last is what happened last; nil: nothing is known of.
-func (e *events) last(id channel.ID) *Event {
-	if at, ok := e.by[id]; ok {
-		what := at.Value.(*told).what
-		return &what[len(what)-1]
+// repeat has what is known to have happened to a channel's task happen again, as the last of all. It reports whether it is known.
+func (e *events) repeat(id channel.ID, now time.Time, gen channel.Gen, what, peer string) bool {
+	at, ok := e.by[id]
+	if !ok {
+		return false
 	}
-	return nil
+	t := at.Value.(*told)
+	for i, ev := range slices.Backward(t.what) {
+		if ev.Gen == gen && ev.What == what && ev.Peer == peer {
+			ev.At = now
+			t.what = append(slices.Delete(t.what, i, i+1), ev)
+			return true
+		}
+	}
+	return false
 }
 
 func (e *events) drop(id channel.ID) {

@@ -9,7 +9,6 @@ import (
 	"shoal/channel"
 	"shoal/channel/badgerdb"
 	"shoal/manager"
-	"shoal/recrawl"
 )
 
 // TestGivenUpAfterFailedCrawls lets every crawl of one channel fail, and looks at what an operator is shown until it is given up and after.
@@ -148,7 +147,7 @@ func TestFirstFailureIsRetriedSoon(t *testing.T) {
 	b := open(t, t.TempDir(), func(c *manager.Config, sw *swarm) {
 		s = sw
 		s.fail = "https://new.example"
-		c.Options.Initial, c.Options.Prior, c.Options.Relearn = []float64{100_000, 200_000}, recrawl.Prior(200_000, .5), 0 // ticks of 20 ms: half an hour and more
+		waitsLong(c)
 		c.Failing = manager.Failing{Pause: 10 * time.Millisecond, MaxPause: 40 * time.Millisecond, Limit: 100}
 	})
 	ids := b.add(t, "https://new.example", "https://well.example")

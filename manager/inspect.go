@@ -40,7 +40,7 @@ func (ro *roster) Inspect(ctx context.Context, chs []channel.Channel) ([]Inspect
 				continue
 			}
 			out[i] = ro.inspect(now, s, &chs[i])
-			if rests := ro.sched.Facts(s).Flags&recrawl.Paused != 0; rests != (out[i].State != channel.Active) {
+			if ro.outdated(s, out[i].State) {
 				outdated = append(outdated, i)
 			}
 		}

@@ -17,6 +17,7 @@ func TestBlockAndRemoveCallBack(t *testing.T) {
 	amid, done := make(chan string, 10), make(chan struct{})
 	release := sync.OnceFunc(func() { close(done) })
 	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) {
+		waitsLong(c)
 		c.Terms.Term, s.recalls = term, true
 		first := map[string]bool{} // hosts whose first crawl is held up
 		s.amid = func(h channel.Header) bool {

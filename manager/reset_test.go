@@ -21,6 +21,16 @@ func TestFrozenHostThaws(t *testing.T) {
 	}
 	first, second := visits(0), visits(1)
 	until(t, "first crawls", func() bool { return first() > 0 && second() > 0 })
+	pause := func(paused bool) {
+		t.Helper()
+		for _, id := range ids {
+			if err := b.d.Pause(t.Context(), id, paused); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	pause(true)
+	b.settled(t) // else the next manager takes in a report of this one's
 	b.stop()
 
 	freeze := func(name string, change func(h *channel.Host)) {
@@ -47,6 +57,7 @@ func TestFrozenHostThaws(t *testing.T) {
 	b = open(t, dir, brief)
 	before := second()
 	was := first()
+	pause(false)
 	until(t, "a crawl of the host that was frozen", func() bool { return first() > was })
 	if got := second(); got != before {
 		t.Errorf("a blocked host was crawled %d times", got-before)

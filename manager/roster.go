@@ -144,22 +144,28 @@ func (ro *roster) Edited(ctx context.Context, before, after *channel.Channel) er
 		if !ok {
 			return
 		}
-		if after.State == channel.Active {
-			failed = ro.machine.Unmark(s)
+		turned := after.State != before.State // else what the loop has not written yet is not overtaken
+		if turned {
+			delete(ro.keep.states, s)
+			if after.State == channel.Active {
+				failed = ro.machine.Unmark(s)
+			}
 		}
-		delete(ro.keep.states, s) // overtaken
 		failed = errors.Join(failed, ro.wake(s))
 		ro.sched.Edit(s, func(f *recrawl.Facts) {
 			f.Weight = f.Weighed() * Importance(&after.Settings) / Importance(&before.Settings)
-			f.Flags &^= recrawl.Paused | recrawl.Pinned
-			if after.State != channel.Active {
-				f.Flags |= recrawl.Paused
+			f.Flags &^= recrawl.Pinned
+			if turned {
+				f.Flags &^= recrawl.Paused
+				if after.State != channel.Active {
+					f.Flags |= recrawl.Paused
+				}
 			}
 			if after.Settings.Group > 0 {
 				f.Group, f.Flags = uint8(after.Settings.Group-1), f.Flags|recrawl.Pinned
 			}
 		})
-		if after.State != channel.Active && after.State != before.State {
+		if turned && after.State != channel.Active {
 			dispatch.Rest(ro.machine, s)
 		}
 		ro.event(s, now, ro.keep.gen(s), "edited", "", "by an operator")

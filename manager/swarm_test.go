@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/badgerdb"
 	"shoal/channel/lease"
 	"shoal/coords"
+	"shoal/manager"
 	"shoal/manager/archive"
 	"shoal/manager/desk"
 	"shoal/overlay"
@@ -26,21 +28,22 @@ type swarm struct {
 	rng       *rand.Rand
 	holds     int // threads and slots
 	refuse    bool
-	vanish    bool                     // takes tasks, claims them and is never heard of again
-	stalls    bool                     // with vanish: it is the same peer each time
-	brief     bool                     // leases so short that they may end amid a crawl; set before anything runs
-	recalls   bool                     // tasks may be called back at any moment; set before anything runs
-	ignore    bool                     // takes tasks and never claims them
-	silent    bool                     // does not answer the next offer
-	claimed   map[channel.ID]bool      // with leaves: those whose tasks were claimed
-	leaves    bool                     // peers give back what they have claimed, the first time; set before anything runs
-	members   desk.Members             // who is refused, where a test asks
-	accountOf func(peer string) string // for the archive
-	fail      string                   // host of which every crawl reports that it failed
-	once      bool                     // with fail: only the first crawl does, by "peer"
-	refuses   string                   // host of which every crawl reports that it refuses crawlers
-	grows     string                   // host whose second crawl has room for three pages more; none of its pages ever changes
-	large     string                   // host of which every crawl reports nine pages
+	store     func(*badgerdb.DB) manager.Store // the manager's, instead of the database; set before anything runs
+	vanish    bool                             // takes tasks, claims them and is never heard of again
+	stalls    bool                             // with vanish: it is the same peer each time
+	brief     bool                             // leases so short that they may end amid a crawl; set before anything runs
+	recalls   bool                             // tasks may be called back at any moment; set before anything runs
+	ignore    bool                             // takes tasks and never claims them
+	silent    bool                             // does not answer the next offer
+	claimed   map[channel.ID]bool              // with leaves: those whose tasks were claimed
+	leaves    bool                             // peers give back what they have claimed, the first time; set before anything runs
+	members   desk.Members                     // who is refused, where a test asks
+	accountOf func(peer string) string         // for the archive
+	fail      string                           // host of which every crawl reports that it failed
+	once      bool                             // with fail: only the first crawl does, by "peer"
+	refuses   string                           // host of which every crawl reports that it refuses crawlers
+	grows     string                           // host whose second crawl has room for three pages more; none of its pages ever changes
+	large     string                           // host of which every crawl reports nine pages
 	placed    map[channel.ID]int
 	running   map[string]int // by host; a task does not any more when it sends its last chunk
 	crawls    sync.WaitGroup
