@@ -210,8 +210,8 @@ trust: ## forty peers of which four lie, each kind in turn, on a Web that makes 
 	mkdir -p $(BIN)
 	SHOAL_ONE_PREFIX=200 SHOAL_LIARS=$(LIARS) SHOAL_LIARS_DEFENCE=$(DEFENCE) SHOAL_LIARS_ARBITER=$(ARBITER) SHOAL_LIARS_MINUTES=$(or $(MINUTES),20) SHOAL_TRUST=$(abspath $(BIN))/trust.json $(GO) test -count=1 -timeout 150m -v -run 'TestLiars$$|TestOnePrefix$$' ./internal/lab/e2e
 
-judging: ## what judging deliveries takes of the processor of a whole manager, live: three networks beside each other, unjudged, in shadow and enforced (4 minutes of a quiet machine; LOAD=full: managers that have all to do that the machine can, 6 minutes; PROFILES=DIR: a profile of each; Linux)
-	SHOAL_JUDGING=$(or $(LOAD),quiet) SHOAL_JUDGING_PROFILES=$(and $(PROFILES),$(abspath $(PROFILES))) $(GO) test -count=1 -timeout 12m -v -run 'TestJudging$$' ./internal/lab/e2e
+judging: ## what judging deliveries takes of the processor of a whole manager, live: four networks beside each other, unjudged, in shadow, enforced, and unjudged with tasks of one page beside, which tell what an audit costs at least (4 minutes of a quiet machine; LOAD=full: managers that have all to do that the machine can, 8 minutes; PAGES=60: of each host; PROFILES=DIR: a profile of each; Linux)
+	SHOAL_JUDGING=$(or $(LOAD),quiet) SHOAL_JUDGING_PAGES=$(PAGES) SHOAL_JUDGING_PROFILES=$(and $(PROFILES),$(abspath $(PROFILES))) $(GO) test -count=1 -timeout 12m -v -run 'TestJudging$$' ./internal/lab/e2e
 
 honest: ## honest peers alone, on good, slow, odd and large hosts, with every defence on: what the defences take from them, at most 2% (some minutes; Linux)
 	$(GO) test -count=1 -timeout 20m -v -run 'TestHonest$$' ./internal/lab/e2e

@@ -74,11 +74,14 @@ func (ro *roster) crawlAsRead(ctx context.Context, ch *channel.Channel, whole, d
 			ro.keep.setState(s, channel.Active, "")
 			ro.sched.Edit(s, func(f *recrawl.Facts) { f.Flags &^= recrawl.Paused })
 		}
-		note := "asked for by an operator"
+		note := askedNote
 		if whole {
 			note = withdrawnNote
 		}
-		if whole && !follows {
+		switch {
+		case !whole:
+			ro.asked.add(id, wholeCrawl{ordered: true})
+		case !follows:
 			ro.whole.add(id, wholeCrawl{true, ro.machine.Gen(s)})
 		}
 		ro.event(s, now, ro.machine.Gen(s), "crawl now", "", note)

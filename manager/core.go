@@ -29,6 +29,7 @@ type core struct {
 	sizes   sizes
 	tenancy *tenancy // nil: no other manager works on the database
 	whole   wholes
+	asked   wholes
 }
 
 // Epoch is the manager's in its database; writes that go together with its own carry it.

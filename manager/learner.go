@@ -72,6 +72,7 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 	}
 	le.keep.cursor = next
 	le.crawlWhole(now)
+	le.crawlAsked(now)
 	return true, le.keep.commit(ctx)
 }
 

@@ -83,7 +83,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	m.keep.saveStates(last)
 	m.auditor.keepAll(last, m.cfg.Now())
 	if err := m.keepWhole(last, m.cfg.Now()); err != nil {
-		m.log.Warn("a restart orders crawls anew that have begun", "err", err)
+		m.log.Warn("a restart may forget crawls that were asked for, or order some anew that have begun", "err", err)
 	}
 	if m.tenancy != nil {
 		m.tenancy.leave(last, asked)
@@ -104,8 +104,9 @@ func (m *Manager) round(ctx context.Context, now time.Time) {
 	m.hand.dispatch(ctx, now)
 	m.find.admit(ctx, now)
 	m.keep.save(now, false)
-	if m.whole.read && !m.tenancy.resting() {
+	if (m.whole.read || m.asked.read) && !m.tenancy.resting() {
 		m.learner.crawlWhole(now)
+		m.learner.crawlAsked(now)
 	}
 	m.keepWholes(ctx, now)
 	m.auditor.grant()

@@ -80,7 +80,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 
 // assemble makes the parts and joins them; scheduler and machine come with restore.
 func assemble(cfg Config, now time.Time) (*Manager, error) {
-	c := &core{inbox: newInbox(cfg.Now), cfg: cfg, log: cfg.Log, beside: new(sync.WaitGroup), table: dispatch.NewTable(), tally: newTally(now), events: newEvents(), history: history{kept: now}, members: newMembers(cfg.Terms.Term), whole: wholes{of: map[channel.ID]wholeCrawl{}}}
+	c := &core{inbox: newInbox(cfg.Now), cfg: cfg, log: cfg.Log, beside: new(sync.WaitGroup), table: dispatch.NewTable(), tally: newTally(now), events: newEvents(), history: history{kept: now}, members: newMembers(cfg.Terms.Term), whole: newWholes(stateWhole), asked: newWholes(stateAsked)}
 	keep, pace := newKeeper(c), &pace{core: c}
 	near, err := newNearness(c, keep, pace)
 	if err != nil {

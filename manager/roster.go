@@ -205,7 +205,9 @@ func (ro *roster) letGo(s recrawl.Slot) {
 	ro.keep.forget(s)
 	delete(ro.near.complaints, s)
 	ro.events.drop(ro.table.ID(s))
-	ro.whole.drop(ro.table.ID(s))
+	for _, w := range ro.ordered() {
+		w.drop(ro.table.ID(s))
+	}
 	if ro.sched.Facts(s).Updated > 0 {
 		ro.tally.visited--
 	}
@@ -214,7 +216,9 @@ func (ro *roster) letGo(s recrawl.Slot) {
 
 // release takes a channel out of all that the loop holds, since it is another manager's now, as are all of its host.
 func (ro *roster) release(s recrawl.Slot) {
-	ro.whole.give(ro.table.ID(s), ro.cfg.Now())
+	for _, w := range ro.ordered() {
+		w.give(ro.table.ID(s), ro.cfg.Now())
+	}
 	ro.letGo(s)
 	ro.table.DropAll(s)
 }

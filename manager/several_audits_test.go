@@ -97,7 +97,7 @@ func TestWholeCrawlsOfItsOwn(t *testing.T) {
 	own, other := binary.BigEndian.AppendUint64(nil, 1), binary.BigEndian.AppendUint64(nil, 2)
 	from := &neighbours{audits: [][]byte{other}, own: map[string][]byte{stateWhole: own}}
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &core{inbox: newInbox(time.Now), log: slog.New(slog.DiscardHandler), whole: wholes{of: map[channel.ID]wholeCrawl{}}}
+	c := &core{inbox: newInbox(time.Now), log: slog.New(slog.DiscardHandler), whole: newWholes(stateWhole), asked: newWholes(stateAsked)}
 	c.tenancy = &tenancy{core: c, Several: &Several{Shared: from}}
 	for range 2 {
 		if err := c.inheritWhole(ctx); err != nil {

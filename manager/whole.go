@@ -10,20 +10,28 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/manager/dispatch"
 	"shoal/recrawl"
 )
 
-// stateWhole names what the database keeps of channels of which a whole crawl is to begin: a restart orders those anew.
-const stateWhole = "whole-crawls"
+// stateWhole names what the database keeps of channels of which a whole crawl is to begin, and stateAsked of those that an operator has asked for: a restart orders
+// those anew.
+const (
+	stateWhole = "whole-crawls"
+	stateAsked = "asked-crawls"
+)
 
 const (
 	mostWhole     = 1 << 16         // channels of which a whole crawl is to begin; of more the next crawl comes when it is due
 	wholeEvery    = 5 * time.Second // between two writes of what has begun meanwhile
 	withdrawnNote = "something that was crawled of it was withdrawn"
+	askedNote     = "asked for by an operator"
 )
 
-// wholes are channels of which something that was crawled does not count any more, and whose whole crawl has no generation yet. Owned by the loop.
+// wholes are channels that are to be crawled before they are due: of whole, something that was crawled of them does not count any more, and the crawl has no generation
+// yet; of asked, an operator wants it. Owned by the loop.
 type wholes struct {
+	name    string // of what the database keeps
 	of      map[channel.ID]wholeCrawl
 	given   map[channel.ID]time.Time // those of channels that other managers get: they read it until then
 	changed bool                     // since it was written
@@ -32,6 +40,8 @@ type wholes struct {
 
 	recalled bool // those of before this manager's start were read; owned by who takes partitions
 }
+
+func newWholes(name string) wholes { return wholes{name: name, of: map[channel.ID]wholeCrawl{}} }
 
 // wholeCrawl is one that is to begin.
 type wholeCrawl struct {
@@ -123,17 +133,26 @@ func (ro *roster) CrawlWhole(ctx context.Context, ids ...channel.ID) error {
 	return errors.Join(append(failed, err)...)
 }
 
-// keepWhole writes which channels are to be crawled whole, if that has changed. Called on the loop.
+// ordered are the crawls that were ordered.
+func (c *core) ordered() [2]*wholes { return [2]*wholes{&c.whole, &c.asked} }
+
+// keepWhole writes which channels are to be crawled whole, or because an operator has asked for it, if that has changed. Called on the loop.
 func (c *core) keepWhole(ctx context.Context, now time.Time) error {
-	w := &c.whole
-	if !w.changed {
-		return nil
+	var all []error
+	for _, w := range c.ordered() {
+		if w.changed {
+			all = append(all, c.keepOrdered(ctx, now, w))
+		}
 	}
+	return errors.Join(all...)
+}
+
+func (c *core) keepOrdered(ctx context.Context, now time.Time, w *wholes) error {
 	w.written = now
 	ctx, cancel := context.WithTimeout(ctx, saveTimeout)
 	defer cancel()
-	if err := c.cfg.Store.PutState(ctx, c.epoch, stateWhole, w.state(now)); err != nil {
-		return fmt.Errorf("write which channels are to be crawled whole: %w", err)
+	if err := c.cfg.Store.PutState(ctx, c.epoch, w.name, w.state(now)); err != nil {
+		return fmt.Errorf("write which channels are to be crawled (%s): %w", w.name, err)
 	}
 	w.changed = len(w.given) > 0 && slices.ContainsFunc(slices.Collect(maps.Values(w.given)), now.Before) // until none is given any more
 	return nil
@@ -141,22 +160,26 @@ func (c *core) keepWhole(ctx context.Context, now time.Time) error {
 
 // keepWholes is keepWhole now and then.
 func (c *core) keepWholes(ctx context.Context, now time.Time) {
-	if now.Sub(c.whole.written) < wholeEvery {
-		return
-	}
-	if err := c.keepWhole(ctx, now); err != nil {
-		c.log.Warn("a restart orders crawls anew that have begun", "err", err)
+	for _, w := range c.ordered() {
+		if !w.changed || now.Sub(w.written) < wholeEvery {
+			continue
+		}
+		if err := c.keepOrdered(ctx, now, w); err != nil {
+			c.log.Warn("a restart may forget crawls that were asked for, or order some anew that have begun", "err", err)
+		}
 	}
 }
 
 // readWhole goes on with those of the manager before this one.
 func (c *core) readWhole(ctx context.Context) error {
-	all, err := c.kept(ctx, stateWhole)
-	if err != nil {
-		return fmt.Errorf("read which channels are to be crawled whole: %w", err)
-	}
-	for _, b := range all {
-		c.tookWhole(b)
+	for _, w := range c.ordered() {
+		all, err := c.kept(ctx, w.name)
+		if err != nil {
+			return fmt.Errorf("read which channels are to be crawled (%s): %w", w.name, err)
+		}
+		for _, b := range all {
+			c.tookWhole(w, b)
+		}
 	}
 	return nil
 }
@@ -164,28 +187,56 @@ func (c *core) readWhole(ctx context.Context) error {
 // inheritWhole goes on with those of other managers, when this one takes partitions of theirs, and with its own of before its start. Those of channels that it does
 // not have are left out then.
 func (c *core) inheritWhole(ctx context.Context) error {
-	all, err := c.tenancy.Shared.Others(ctx, stateWhole)
-	if err != nil {
-		return fmt.Errorf("read which channels are to be crawled whole: %w", err)
-	}
-	if !c.whole.recalled {
-		own, err := c.tenancy.Shared.State(ctx, stateWhole)
+	for _, w := range c.ordered() {
+		all, err := c.tenancy.Shared.Others(ctx, w.name)
 		if err != nil {
-			return fmt.Errorf("read which channels are to be crawled whole: %w", err)
+			return fmt.Errorf("read which channels are to be crawled (%s): %w", w.name, err)
 		}
-		all = append(all, own)
+		if !w.recalled {
+			own, err := c.tenancy.Shared.State(ctx, w.name)
+			if err != nil {
+				return fmt.Errorf("read which channels are to be crawled (%s): %w", w.name, err)
+			}
+			all = append(all, own)
+		}
+		err = c.onLoop(ctx, func(time.Time) {
+			w.recalled = true
+			for _, b := range all {
+				c.tookWhole(w, b)
+			}
+		})
+		if err != nil {
+			return err
+		}
 	}
-	return c.onLoop(ctx, func(time.Time) {
-		c.whole.recalled = true
-		for _, b := range all {
-			c.tookWhole(b)
-		}
-	})
+	return nil
 }
 
-func (c *core) tookWhole(b []byte) {
-	if err := c.whole.takeIn(b); err != nil {
-		c.log.Warn("channels of which something was withdrawn are crawled when they are due", "err", err)
+func (c *core) tookWhole(w *wholes, b []byte) {
+	if err := w.takeIn(b); err != nil {
+		c.log.Warn("channels that were to be crawled at once are crawled when they are due", "state", w.name, "err", err)
+	}
+}
+
+// crawlAsked has the crawls begin that an operator has asked for before this manager had their channels, and forgets those that have ended.
+func (le *learner) crawlAsked(now time.Time) {
+	le.asked.read = false
+	for id, w := range le.asked.of {
+		s, ok := le.table.Find(id)
+		if ok && w.ordered && dispatch.Asked(le.machine, s) {
+			continue // it waits for room, is being crawled, or came to nothing and is to be crawled again
+		}
+		if !ok || w.ordered || le.machine.IsOut(s) || le.machine.Blocked(le.table.Host(s)) != "" {
+			le.asked.drop(id)
+			continue
+		}
+		if err := le.machine.CrawlNow(now, s); err != nil {
+			le.log.Warn("a channel is not crawled before it is due", "channel", id, "err", err)
+			le.asked.drop(id)
+			continue
+		}
+		le.asked.add(id, wholeCrawl{ordered: true})
+		le.event(s, now, le.machine.Gen(s), "crawl now", "", askedNote)
 	}
 }
 

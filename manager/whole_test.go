@@ -92,6 +92,33 @@ func TestWholeCrawlOutlivesARestart(t *testing.T) {
 	}
 }
 
+// TestAskedCrawlOutlivesARestart has an operator ask for a crawl of a paused channel while no peer takes a task, and the manager end: the next manager has it crawled, once.
+func TestAskedCrawlOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := open(t, dir, func(c *manager.Config, s *swarm) { waitsLong(c); s.refuse = true })
+	id := b.add(t, "https://a.example")[0]
+	if err := b.d.Pause(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.m.CrawlNow(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	refused := b.m.Overview().Refused
+	until(t, "it is refused", func() bool { return b.m.Overview().Refused > refused+1 })
+	b.stop()
+	for range 2 { // the second one finds that it is done
+		b = open(t, dir, nil)
+		until(t, "it is crawled", func() bool { r, _, ok := b.row(id); return ok && r.Visits == 1 && !r.Out })
+		looks(t, b)
+		if r, _, _ := b.row(id); r.Visits != 1 || r.State != "paused" {
+			t.Errorf("it was crawled %d times, and is %s; want once, and paused", r.Visits, r.State)
+		}
+		b.settled(t)
+		b.stop()
+	}
+}
+
 // TestWholeCrawlLeavesTheResting has something withdrawn of a channel that an operator has paused: it is left alone.
 func TestWholeCrawlLeavesTheResting(t *testing.T) {
 	t.Parallel()

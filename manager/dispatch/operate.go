@@ -32,6 +32,12 @@ func Rest(m *Machine, s recrawl.Slot) {
 	}
 }
 
+// Asked reports whether a channel is handed out, or waits for that, because CrawlNow was called.
+func Asked(m *Machine, s recrawl.Slot) bool {
+	f := m.flights.find(s)
+	return f != nil && f.asked
+}
+
 // CrawlNow has an idle channel handed out before everything else, whatever Due says. It fails with lease.ErrOut if a task of it is out.
 func (m *Machine) CrawlNow(now time.Time, s recrawl.Slot) error {
 	f := m.flights.find(s)

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,12 +16,13 @@ import (
 
 const (
 	judgingEnv  = "SHOAL_JUDGING"          // quiet or full: TestJudging runs
+	judgedEnv   = "SHOAL_JUDGING_PAGES"    // of each host, with as many pages in all; empty: judgingPages
 	profilesEnv = "SHOAL_JUDGING_PROFILES" // a folder: a profile of each manager goes there, of the last turn
 )
 
 // The course of TestJudging.
 const (
-	judgingPages = 60                // of each host: one page of a task is audited
+	judgingPages = 60                // of each host, unless another number is wanted: one page of a task is audited
 	judgingWarm  = 75 * time.Second  // until most pages were seen by three accounts
 	judgingFull  = 270 * time.Second // and where all four networks have to share two processors
 	judgingTurn  = 30 * time.Second
@@ -129,9 +131,8 @@ var courtRules = []struct {
 // openCourt opens one of the networks. All its members are vouched for.
 func openCourt(t *testing.T, name string, s siege, small int) *court {
 	t.Helper()
-	s.sizes = slices.Repeat([]int{judgingPages}, s.hosts)
 	if name == "small" {
-		s.hosts, s.sizes = s.hosts+small, append(s.sizes, slices.Repeat([]int{1}, small)...)
+		s.hosts, s.sizes = s.hosts+small, slices.Concat(s.sizes, slices.Repeat([]int{1}, small))
 	}
 	c := &court{name: name, f: openFortress(t, s), small: map[string]bool{}}
 	w := c.f.pond.World()
@@ -169,6 +170,16 @@ func TestJudging(t *testing.T) {
 	}
 	if level == "full" {
 		warm = judgingFull
+	}
+	if n := os.Getenv(judgedEnv); n != "" {
+		pages, err := strconv.Atoi(n)
+		if err != nil || pages < 2 {
+			t.Fatalf("%s=%s: want how many pages a host has, 2 at least", judgedEnv, n)
+		}
+		as.hosts = max(as.hosts*judgingPages/pages, 1)
+		as.sizes = slices.Repeat([]int{pages}, as.hosts)
+	} else {
+		as.sizes = slices.Repeat([]int{judgingPages}, as.hosts)
 	}
 	var all []*court
 	for _, r := range courtRules {
