@@ -36,7 +36,7 @@ func TestConflicts(t *testing.T) {
 				if tries == 1 { // else it may take the first counter again before the other one is awake, and both wait for good: the server looks once
 					otherErr = <-done
 				}
-				if _, err := tx.Exec(ctx, `SET LOCAL deadlock_timeout = '10ms'`); err != nil {
+				if _, err := tx.Exec(ctx, unhurried+`; SET LOCAL deadlock_timeout = '10ms'`); err != nil { // the other one may take long to connect
 					return err
 				}
 				if _, err := tx.Exec(ctx, raise, "one"); err != nil {
@@ -79,7 +79,7 @@ func TestConflicts(t *testing.T) {
 // crossing raises both counters, the second one first, and tells which connection it uses. It waits for others for as long as it takes.
 func crossing(t *testing.T, db *DB, raise string, by chan<- uint32) error {
 	return pgx.BeginFunc(t.Context(), db.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(t.Context(), `SET LOCAL deadlock_timeout = '1h'`); err != nil {
+		if _, err := tx.Exec(t.Context(), unhurried+`; SET LOCAL deadlock_timeout = '1h'`); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(t.Context(), raise, "two"); err != nil {

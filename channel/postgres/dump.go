@@ -16,10 +16,7 @@ func (db *DB) Dump(ctx context.Context, f func(channel.Item) error) error {
 	if db.closed.Load() {
 		return ErrClosed
 	}
-	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if err := takeTime(ctx, tx); err != nil {
-			return err
-		}
+	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: "begin isolation level repeatable read read only; " + unhurried}, func(tx pgx.Tx) error {
 		for _, part := range []struct {
 			sql  string
 			item func(pgx.CollectableRow) (channel.Item, error)
@@ -41,11 +38,9 @@ func (db *DB) Dump(ctx context.Context, f func(channel.Item) error) error {
 	return db.Explain(err)
 }
 
-// takeTime is for a transaction that waits for more than the server: for the disk to which its rows go, or from which they come.
-func takeTime(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, `SET LOCAL `+idleMost+` = 0`)
-	return err
-}
+// unhurried is for a transaction that waits for more than the server: for the disk to which its rows go, or from which they come. It comes in one message with
+// what begins the transaction, so that none of it is held up under the usual limit.
+const unhurried = "set local " + idleMost + " = 0"
 
 func eachItem(ctx context.Context, tx pgx.Tx, sql string, item func(pgx.CollectableRow) (channel.Item, error), f func(channel.Item) error) error {
 	rows, err := tx.Query(ctx, sql)
@@ -139,14 +134,11 @@ func (db *DB) Load(ctx context.Context, items iter.Seq2[channel.Item, error]) er
 	}
 	defer conn.Release()
 	begun := false
-	err = db.writeOn(ctx, conn, &e, func(ctx context.Context, tx pgx.Tx) error {
+	err = db.writeOn(ctx, conn, pgx.TxOptions{BeginQuery: "begin; " + unhurried}, &e, func(ctx context.Context, tx pgx.Tx) error {
 		if begun { // the items are gone
 			return fmt.Errorf("%w: the connection was lost, and nothing was written: try again", ErrUnreachable)
 		}
 		begun = true
-		if err := takeTime(ctx, tx); err != nil {
-			return err
-		}
 		if err := db.mustBeEmpty(ctx, tx); err != nil {
 			return err
 		}

@@ -17,6 +17,9 @@ func TestFoundByTwo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := tx.Exec(t.Context(), unhurried); err != nil { // the other one may take long to connect
+		t.Fatal(err)
+	}
 	if err := putFound(t.Context(), tx, at, []channel.Found{{URL: "https://new.test/1", From: 1}}); err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +27,7 @@ func TestFoundByTwo(t *testing.T) {
 	go func() {
 		done <- b.Apply(t.Context(), b.id, channel.Advance{At: at, Found: []channel.Found{{URL: "https://new.test/2", From: 2}, {URL: "https://other.test/", From: 2}}})
 	}()
-	for waits := 0; waits == 0; {
+	for waits := 0; waits == 0; time.Sleep(5 * time.Millisecond) {
 		if err := a.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO candidates%'`).Scan(&waits); err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func (db *DB) Import(ctx context.Context, e channel.Epoch, lines iter.Seq[channe
 		return channel.Imported{}, errors.Join(ctx.Err(), db.Explain(err))
 	}
 	var out channel.Imported
-	err = db.writeOn(ctx, conn, &e, func(ctx context.Context, tx pgx.Tx) error {
+	err = db.writeOn(ctx, conn, pgx.TxOptions{}, &e, func(ctx context.Context, tx pgx.Tx) error {
 		out = channel.Imported{}
 		return moveLines(ctx, tx, copied, &out)
 	})

@@ -280,6 +280,8 @@ func TestAloneAmongSeveral(t *testing.T) {
 func TestAloneBesideOneThatBegins(t *testing.T) {
 	server := pglab.Shared(t)
 	alone, m := open(t, server, ""), open(t, server, "")
+	m.Server.cfg.Abandon = 0 // the other one may take long to connect
+	m.pool.Reset()
 	commits, goOn := make(chan struct{}), make(chan struct{})
 	first := sync.OnceFunc(func() {
 		close(commits)
@@ -296,7 +298,7 @@ func TestAloneBesideOneThatBegins(t *testing.T) {
 	})
 	<-commits
 	both.Go(func() { _, takes = alone.Take(t.Context()) })
-	for waits := 0; waits == 0; {
+	for waits := 0; waits == 0; time.Sleep(5 * time.Millisecond) {
 		if err := alone.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE tenure%'`).Scan(&waits); err != nil {
 			t.Fatal(err)
 		}

@@ -61,14 +61,14 @@ func (db *DB) write(ctx context.Context, e *channel.Epoch, run func(context.Cont
 			return err
 		}
 		defer conn.Release()
-		return db.attempt(ctx, conn, l, e, run)
+		return db.attempt(ctx, conn, pgx.TxOptions{}, l, e, run)
 	})
 }
 
 // writeOn is write for a connection that holds something that run needs. It is not tried on another one.
-func (db *DB) writeOn(ctx context.Context, conn *pgxpool.Conn, e *channel.Epoch, run func(context.Context, pgx.Tx) error) error {
+func (db *DB) writeOn(ctx context.Context, conn *pgxpool.Conn, as pgx.TxOptions, e *channel.Epoch, run func(context.Context, pgx.Tx) error) error {
 	return db.inLane(ctx, func(l *lane) error {
-		err := db.attempt(ctx, conn, l, e, run)
+		err := db.attempt(ctx, conn, as, l, e, run)
 		if lost(err) && !errors.Is(err, ErrUnknown) {
 			return fmt.Errorf("%w: the connection was lost, and nothing was written: try again (%s)", ErrUnreachable, unsecret(err))
 		}
@@ -120,8 +120,8 @@ func (s *Server) Patiently(ctx context.Context, try func() error) error {
 }
 
 // attempt tries a write once.
-func (db *DB) attempt(ctx context.Context, conn *pgxpool.Conn, l *lane, e *channel.Epoch, run func(context.Context, pgx.Tx) error) error {
-	tx, err := conn.Begin(ctx)
+func (db *DB) attempt(ctx context.Context, conn *pgxpool.Conn, as pgx.TxOptions, l *lane, e *channel.Epoch, run func(context.Context, pgx.Tx) error) error {
+	tx, err := conn.BeginTx(ctx, as)
 	if err != nil {
 		return err
 	}

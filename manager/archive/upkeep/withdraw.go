@@ -187,8 +187,12 @@ const withdrawAgain = time.Minute // after a purge that failed, or between two l
 // resumeWithdrawal does what was asked for and is not done.
 func (u *Upkeep) resumeWithdrawal(ctx context.Context) error {
 	w, _, err := u.pendingWithdrawal()
-	if err != nil || len(w.Deliverers) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(w.Deliverers) == 0 {
+		u.withdrawing.Store(nil) // another manager has done what broke off here
+		return nil
 	}
 	out, err := u.withdraw(ctx, nil)
 	if err != nil {
@@ -264,7 +268,6 @@ func (u *Upkeep) withdraw(ctx context.Context, deliverers []uint64) (out Withdra
 			return out, fmt.Errorf("withdraw: %w", err)
 		}
 	}
-	defer u.withdrawing.Store(nil)
 	for looked := 0; ; {
 		u.tell(w, looked)
 		found, err := u.tainted(ctx, w)
@@ -289,6 +292,7 @@ func (u *Upkeep) withdraw(ctx context.Context, deliverers []uint64) (out Withdra
 	if out.Channels, err = u.endWithdrawal(w); err != nil {
 		return out, err
 	}
+	u.withdrawing.Store(nil) // one that broke off is under way until it is resumed
 	select {
 	case u.purged <- struct{}{}:
 	default: // it has been told

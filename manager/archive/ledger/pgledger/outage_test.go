@@ -102,6 +102,9 @@ func TestWaitingLocksNothing(t *testing.T) {
 	cfg := configOf(t, server, "")
 	a, b := open(t, beside(t, cfg, "a")), open(t, beside(t, cfg, "b"))
 	err := pgx.BeginFunc(t.Context(), b.server.Pool(), func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`); err != nil { // a may take long to connect
+			return err
+		}
 		if err := lockHead(t.Context(), tx); err != nil {
 			return err
 		}

@@ -25,12 +25,13 @@ import (
 
 // Times of several writers.
 const (
-	lookEvery  = 200 * time.Millisecond // between two looks at what others have appended
-	beatEvery  = 2 * time.Second
-	tellEvery  = 10 * time.Second // between two messages of what fails
-	lookWithin = 10 * time.Second // that a look may take, or the server's patience if that is less: who commits waits for it meanwhile
-	aliveFor   = "10 seconds"     // a writer that was heard of within this may still append
-	steadyGap  = "5 seconds"      // a writer that was not heard of for so long has not seen whether others were
+	lookEvery   = 200 * time.Millisecond // between two looks at what others have appended
+	beatEvery   = 2 * time.Second
+	tellEvery   = 10 * time.Second // between two messages of what fails
+	lookWithin  = 10 * time.Second // that a look may take, or the server's patience if that is less: who commits waits for it meanwhile
+	leaveWithin = 5 * time.Second
+	aliveFor    = "10 seconds" // a writer that was heard of within this may still append
+	steadyGap   = "5 seconds"  // a writer that was not heard of for so long has not seen whether others were
 )
 
 // ErrSeveral says that a program wants an archive for itself on which others work.
@@ -227,7 +228,8 @@ func (s *Store) beat(ctx context.Context, failing *atomic.Bool) {
 
 // leave says that this writer ends by itself, so that another program may have the log at once.
 func (s *Store) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	// After aliveFor it would tell nothing new. A busy server takes more than a moment for the new connection that this may need.
+	ctx, cancel := context.WithTimeout(context.Background(), min(max(s.cfg.Server.Patience, time.Second), leaveWithin))
 	defer cancel()
 	if _, err := s.server.Pool().Exec(ctx, `UPDATE writers SET at = '-infinity' WHERE part = $1 AND token = $2`, part, s.cfg.Writer); err != nil {
 		s.log.Debug("the archive's server was not told of the end", "err", err)
