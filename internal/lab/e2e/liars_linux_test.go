@@ -293,6 +293,7 @@ var deliverers = regexp.MustCompile(`"deliverer":"([^"]+)"`)
 func (f *fortress) tell(what string, urls []string) {
 	world, told := f.pond.World(), map[string]bool{}
 	for _, at := range urls {
+		at, _, _ := strings.Cut(at, " ") // without the digest
 		u, err := url.Parse(at)
 		if err != nil {
 			f.t.Fatal(err)
@@ -300,7 +301,7 @@ func (f *fortress) tell(what string, urls []string) {
 		host, _ := world.Host(u.Host)
 		page, _ := world.Lookup(host, u.RequestURI())
 		captures, err := f.page.read("/api/v1/archive/cdx?all=1&limit=1000&url=" + url.QueryEscape(at))
-		f.t.Logf("%s, differs at each fetch: %v, captures (%v):\n%s", what, world.Dynamic(host, page), err, captures)
+		f.t.Logf("%s: %s, differs at each fetch: %v, captures (%v):\n%s", at, what, world.Dynamic(host, page), err, captures)
 		for _, found := range deliverers.FindAllSubmatch(captures, -1) {
 			by := string(found[1])
 			if told[by] {
