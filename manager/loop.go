@@ -88,6 +88,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	if m.tenancy != nil {
 		m.tenancy.leave(last, asked)
 	}
+	m.published = time.Time{} // who looks after the end sees the last of it
+	m.publish(m.cfg.Now())
 	return context.Cause(ctx)
 }
 

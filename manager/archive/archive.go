@@ -190,7 +190,7 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 // assemble makes the four rooms over the two stores. cfg is validated.
 func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledger.Store, segments segment.Store) (*Archive, error) {
 	l, err := ledger.Open(ctx, ledger.Config{
-		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced, AccountOf: cfg.AccountOf, PrefixOf: cfg.PrefixOf, OnDeed: cfg.OnDeed, Linger: cfg.Linger,
+		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced, AccountOf: cfg.AccountOf, PrefixOf: cfg.PrefixOf, Banned: cfg.Banned, OnDeed: cfg.OnDeed, Linger: cfg.Linger,
 	}, store, segments)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"testing"
+	"time"
 
 	"shoal/channel"
 	"shoal/channel/lease"
@@ -49,5 +50,26 @@ func TestClaimOfAPeerThatHasGone(t *testing.T) {
 	start(t, a, "bad", 2, 1)
 	if n, err := a.Evict(t.Context(), []string{"of bad"}); n != 2 || err != nil {
 		t.Errorf("%d of 2 claims ended, %v", n, err)
+	}
+}
+
+// TestClaimAsItsPeerIsBanned has an operator ban a peer while its claim is written: nothing is left claimed, though the ban's look at what is came before.
+func TestClaimAsItsPeerIsBanned(t *testing.T) {
+	cfg := testConfig(t.TempDir())
+	cfg.AccountOf = func(peer string) string { return "of " + peer }
+	cfg.Banned = func() []string { return []string{"of bad"} }
+	a := open(t, cfg)
+	for peer, want := range map[string]lease.Status{"bad": lease.Fenced, "good": lease.Granted} {
+		id := channel.ID(len(peer))
+		signed, body := task(id, 1, time.Now().Add(time.Hour))
+		if err := a.Deposit(t.Context(), signed, body); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := a.Claim(t.Context(), peer, signed); err != nil || got.Status != want || (got.Body != nil) != (want == lease.Granted) {
+			t.Errorf("%s: %v, %d bytes, %v; want %v", peer, got.Status, len(got.Body), err, want)
+		}
+	}
+	if n := a.Stats().Leases; n != 1 {
+		t.Errorf("%d tasks are claimed, want that of the peer that is not banned", n)
 	}
 }

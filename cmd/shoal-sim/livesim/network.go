@@ -120,19 +120,18 @@ func (n *network) startPond(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	for range 200 {
+	for {
 		if world, err := pond.Connect(ctx, n.addr); err == nil {
 			n.world = world
 			return nil
 		}
 		if !n.pond.running() {
-			break
+			return fmt.Errorf("the pond has ended: %s", n.pond.said())
 		}
 		if err := wait(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("the pond does not answer: %s", n.pond.said())
 }
 
 func (n *network) peerName(i int) string { return fmt.Sprintf("peer-%03d", i+1) }

@@ -97,7 +97,7 @@ func TestVolunteersPage(t *testing.T) {
 
 	// What was fetched, and a site that is never fetched again.
 	b.view("history", "By site")
-	b.until("lists pages", "document.querySelectorAll('main table')[1]?.rows.length > 2")
+	b.until("lists pages", "document.querySelector('.search button').click(), document.querySelectorAll('main table')[1]?.rows.length > 2")
 	b.eval("document.querySelector('#match').value = 'no such word'; true")
 	b.press("Search")
 	b.shows("Nothing was found.")

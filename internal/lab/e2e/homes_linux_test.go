@@ -198,7 +198,7 @@ func (l *lab) leaves(homes []*place) {
 			l.t.Fatal("no home has a task waiting, however many there are")
 		}
 		p := homes[n%len(homes)]
-		large := &library{pages: 10, hold: 3}
+		large := &library{pages: 1, hold: 3, grows: true}
 		large.serve(l.t, p.where, fmt.Sprintf("%s:%d", p.where.Addr, webPort+1+n))
 		all = append(all, large)
 		l.add(large.origin)

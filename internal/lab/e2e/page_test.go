@@ -8,12 +8,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/net/websocket"
+
+	"shoal/manager/desk"
 )
 
 // browser is a headless Chromium with one tab, driven over the DevTools protocol.
@@ -282,6 +285,10 @@ func TestPage(t *testing.T) {
 	click("Use price from now on")
 	b.shows("The strategy is in force")
 	b.until("names the strategy in force", "document.body.innerText.includes('Recrawl strategy: price')")
+	p.until("knows the host", func() bool {
+		rows, err := g.rows()
+		return err == nil && slices.ContainsFunc(rows, func(r desk.Row) bool { return strings.Contains(r.Host, "site-0002.") && r.Visits > 0 })
+	})
 	b.open(g.base+"/hosts?q=site-0002", "site-0002.pond.test")
 	click("Block")
 	b.shows("Nothing more is crawled there.")

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -83,7 +84,8 @@ func TestPartition(t *testing.T) {
 // opened.
 type library struct {
 	pages  int
-	hold   int // pages that it gives while it is not open
+	hold   int  // pages that it gives while it is not open
+	grows  bool // while it is not open it gives every page, and the last one links to one more: a crawl goes on for as long as it may take, and no request waits
 	origin string
 
 	mu   sync.Mutex
@@ -123,16 +125,37 @@ func (s *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintf(w, "<html><title>%s</title>", r.URL.Path)
+	if s.grows {
+		if next, is := s.next(r.URL.Path); is {
+			fmt.Fprintf(w, "<a href=/p%d>the next page</a>", next)
+		}
+		return
+	}
 	for i := range s.pages - 1 {
 		fmt.Fprintf(w, "<a href=/p%d>page %d</a> ", i, i)
 	}
+}
+
+// next is the page to which one of a growing library's leads: /p0 from the first one, /p1 from that.
+func (s *library) next(path string) (n int, is bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, err := strconv.Atoi(strings.TrimPrefix(path, "/p")); err == nil {
+		n = i + 1
+	}
+	select {
+	case <-s.gate:
+	default:
+		s.pages = max(s.pages, n+2)
+	}
+	return n, n+1 < s.pages
 }
 
 // lend records a fetch once it need not wait any more. It records nothing if the client has gone meanwhile.
 func (s *library) lend(r *http.Request, by netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if gate := s.gate; len(s.log) >= s.hold {
+	if gate := s.gate; len(s.log) >= s.hold && !s.grows {
 		s.wait++
 		s.mu.Unlock()
 		gone := false
@@ -154,7 +177,7 @@ func (s *library) lend(r *http.Request, by netip.Addr) bool {
 func (s *library) held() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.wait > 0
+	return s.wait > 0 || s.grows && len(s.log) >= s.hold
 }
 
 // open lets the crawls continue.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"shoal/channel"
@@ -119,7 +120,7 @@ func claimOf(l *Ledger, peer string, signed channel.Signed) (uplink.Claimed, err
 	if err := l.take(t.Channel, &c.Value, n, q.step, j); err != nil {
 		return uplink.Claimed{}, err
 	}
-	if q.made() && l.cfg.Clock().After(t.claimable().Add(l.cfg.Terms.Slack/2)) {
+	if q.made() && (l.cfg.Clock().After(t.claimable().Add(l.cfg.Terms.Slack/2)) || l.banned(peer)) {
 		return overtaken(l, t, c, peer)
 	}
 	out := uplink.Claimed{Reply: t.notLate(q.now, q.step.Reply)}
@@ -129,8 +130,17 @@ func claimOf(l *Ledger, peer string, signed channel.Signed) (uplink.Claimed, err
 	return out, nil
 }
 
-// overtaken gives a claim back that became durable so long after its latest start that the manager may have ended its wait, and have sent somebody else to the host. The
-// peer, which is not to blame, is told that it is late.
+// banned reports whether an operator refuses a peer. Evict, which follows such a word, does not see a claim that is not durable yet.
+func (l *Ledger) banned(peer string) bool {
+	if l.cfg.Banned == nil {
+		return false
+	}
+	names := l.cfg.Banned()
+	return len(names) > 0 && (slices.Contains(names, peer) || slices.Contains(names, l.accountOf(peer)))
+}
+
+// overtaken gives a claim back that became durable so long after its latest start that the manager may have ended its wait, and have sent somebody else to the host, or
+// while an operator has banned the peer. Who is not to blame is told that it is late.
 func overtaken(l *Ledger, t *task, c *keylock.Held[channelState], peer string) (uplink.Claimed, error) {
 	n, now := c.Value, l.cfg.Clock()
 	step := n.fence.Release(now, lease.PeerOf(peer), t.Gen)

@@ -63,6 +63,9 @@ type Config struct {
 	// PrefixOf names the network of a member's address, a /24 or a /48; empty, or nil: it is not known.
 	PrefixOf func(peer string) string
 
+	// Banned names the peers and accounts that operators refuse. Nil: none.
+	Banned func() []string
+
 	// OnDeed is told what a peer has sent that no honest peer sends, or that others contradict. It must be quick. Nil: nothing.
 	OnDeed func(peer, account string, d conduct.Deed, n int)
 

@@ -29,10 +29,12 @@ export async function limits(main) {
       if (own.length && f.box.closest("details")) f.box.closest("details").open = true;
     }
   }
+  let attempts = 0;
   async function attempt() {
+    const mine = ++attempts; // an older answer may come after a newer one
     let got;
-    try { got = await ask("POST", "/v1/settings/try", changes()); } catch (e) { return told(answer, e.message, true); }
-    if (!main.contains(form)) return;
+    try { got = await ask("POST", "/v1/settings/try", changes()); } catch (e) { return mine === attempts && told(answer, e.message, true); }
+    if (mine !== attempts || !main.contains(form)) return;
     wrong(got.errors);
     fields.windows?.holds(got.week);
     save.disabled = got.errors.length > 0 || !Object.keys(changes()).length;
