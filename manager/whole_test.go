@@ -101,6 +101,7 @@ func TestAskedCrawlOutlivesARestart(t *testing.T) {
 	if err := b.d.Pause(t.Context(), id, true); err != nil {
 		t.Fatal(err)
 	}
+	b.settled(t)
 	if err := b.m.CrawlNow(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
