@@ -130,12 +130,18 @@ func (ro *roster) Pause(ctx context.Context, id channel.ID, paused bool) error {
 			}
 		})
 		if paused {
-			dispatch.Rest(ro.machine, s)
+			ro.rest(s)
 		}
 		ro.keep.setState(s, state, "")
 		ro.event(s, now, ro.keep.gen(s), word, "", "by an operator")
 	})
 	return errors.Join(err, answer)
+}
+
+// rest has a channel that is paused not handed out again, nor after a restart because it was asked for before.
+func (ro *roster) rest(s recrawl.Slot) {
+	dispatch.Rest(ro.machine, s)
+	ro.asked.drop(ro.table.ID(s))
 }
 
 // SetBlocked has nothing handed out on a host any more; an empty reason lifts it.

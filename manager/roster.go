@@ -9,7 +9,6 @@ import (
 
 	"shoal/channel"
 	"shoal/channel/lease"
-	"shoal/manager/dispatch"
 	"shoal/recrawl"
 )
 
@@ -166,7 +165,7 @@ func (ro *roster) Edited(ctx context.Context, before, after *channel.Channel) er
 			}
 		})
 		if turned && after.State != channel.Active {
-			dispatch.Rest(ro.machine, s)
+			ro.rest(s)
 		}
 		ro.event(s, now, ro.keep.gen(s), "edited", "", "by an operator")
 	})

@@ -120,6 +120,31 @@ func TestAskedCrawlOutlivesARestart(t *testing.T) {
 	}
 }
 
+// TestPauseOverrulesWhatWasAsked has an operator pause a channel after asking for a crawl that no peer has taken, and the manager end: the next one leaves it alone.
+func TestPauseOverrulesWhatWasAsked(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := open(t, dir, func(c *manager.Config, s *swarm) { waitsLong(c); s.refuse = true })
+	id := b.add(t, "https://a.example")[0]
+	if err := b.d.Pause(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	b.settled(t)
+	if err := b.m.CrawlNow(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.d.Pause(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	b.settled(t)
+	b.stop()
+	b = open(t, dir, nil)
+	looks(t, b)
+	if r, _, ok := b.row(id); !ok || r.Visits > 0 || r.Out || r.State != "paused" {
+		t.Errorf("it was crawled %d times, is out: %t, and is %s", r.Visits, r.Out, r.State)
+	}
+}
+
 // TestWholeCrawlLeavesTheResting has something withdrawn of a channel that an operator has paused: it is left alone.
 func TestWholeCrawlLeavesTheResting(t *testing.T) {
 	t.Parallel()
