@@ -77,6 +77,12 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.round(ctx, now)
 	}
 	close(m.ended)
+	m.finish(asked)
+	return context.Cause(ctx)
+}
+
+// finish writes what is not written yet, when the loop has ended. asked ends when the manager is asked to end.
+func (m *Manager) finish(asked context.Context) {
 	last, done := context.WithTimeout(context.Background(), saveTimeout) // for all together: a database that is away does not hold the end up for each part anew
 	defer done()
 	m.keep.saveWithin(last, m.cfg.Now(), true)
@@ -90,7 +96,6 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	m.published = time.Time{} // who looks after the end sees the last of it
 	m.publish(m.cfg.Now())
-	return context.Cause(ctx)
 }
 
 // round gives every part its turn.

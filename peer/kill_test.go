@@ -72,6 +72,7 @@ func TestAgentIsKilled(t *testing.T) {
 			s.until("the agent is known to the manager", func() bool { return s.takers() == 1 })
 			id := s.place(0)
 			s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.pages) == 7 })) // robots.txt is the eighth answer
+			s.until("the agent knows that they are archived", func() bool { return spooled(t, dir, s.header(id)) == 0 })
 			s.setAway(true)
 			if _, err := fmt.Fprintln(in, "more"); err != nil {
 				t.Fatal(err)
@@ -106,6 +107,10 @@ func TestAgentIsKilled(t *testing.T) {
 			}
 			s.until("the report", s.look(id, reported))
 			want := s.world.Hosts()[0].Pages
+			s.until("its files are gone", func() bool {
+				files, _ := filepath.Glob(filepath.Join(dir, "spool", "*"))
+				return len(files) == 0
+			})
 			mu.Lock()
 			defer mu.Unlock()
 			s.store.mu.Lock()
@@ -129,10 +134,6 @@ func TestAgentIsKilled(t *testing.T) {
 			if r := c.reports[0]; r.Outcome != channel.Updated || r.Pages != want {
 				t.Errorf("report %+v", r)
 			}
-			s.until("its files are gone", func() bool {
-				files, _ := filepath.Glob(filepath.Join(dir, "spool", "*"))
-				return len(files) == 0
-			})
 		})
 	}
 }

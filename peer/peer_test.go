@@ -415,6 +415,7 @@ func TestAgentRestarts(t *testing.T) {
 	})
 	id := s.place(0)
 	s.until("a chunk", s.look(id, func(c *stored) bool { return len(c.chunks) > 0 }))
+	s.until("the crawl waits for its host", v.blocked)
 	pull()
 	if s.look(id, reported)() {
 		t.Fatal("a report though the host has not answered")

@@ -267,6 +267,11 @@ func (g *greeter) serveMember(s network.Stream) {
 		reset(s)
 		return
 	}
+	if g.begins(&h) {
+		g.numbers.rejected("begins")
+		reset(s)
+		return
+	}
 	w, admit := g.welcome(s.Conn(), &h)
 	w.NowMs = g.now().UnixMilli()
 	if Code(w.Code) != ok {
@@ -288,6 +293,12 @@ func (g *greeter) serveMember(s network.Stream) {
 	if h.DocumentIssuedMs > g.documentIssued() && g.valid() {
 		g.life.spawn(func(ctx context.Context) { g.greet(ctx, s.Conn()) }) // its answer brings the document
 	}
+}
+
+// begins tells whether this is a manager that has just started, and can neither admit nor show a certificate yet. Who asks hears nothing, and so comes again soon: a
+// refusal would be its word for long.
+func (g *greeter) begins(h *wirepb.Hello) bool {
+	return g.role == member.Manager && (h.Want != wantKnown && g.issuer.Load() == nil || g.Certificate() == nil)
 }
 
 // welcome decides on a Hello; admit is what follows once the answer is sent.

@@ -270,6 +270,7 @@ func (w *testNet) restart(meanwhile func()) {
 	w.manager.Close()
 	meanwhile()
 	w.manager = w.node(Config{Key: key, Role: member.Manager, Listen: addrs})
+	time.Sleep(300 * time.Millisecond) // it listens before it can admit anybody, and members ask meanwhile
 	if err := w.manager.SetIssuer(w.issuer, w.document(1)); err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -118,7 +119,10 @@ func TestFullDiskIsKilled(t *testing.T) {
 	d := &small{}
 	d.room.Store(7000) // of some 11,000 bytes
 	cfg.files = d
-	interrupted(t, cfg, h)
+	// Where the crawl is slow the disk is full before the host hangs, and the crawl waits for room.
+	ctx, cancel := context.WithCancel(t.Context())
+	cfg.OnDisk = func(error) { cancel() }
+	interruptedBy(ctx, t, cfg, h)
 	if d.refused.Load() == 0 {
 		t.Fatal("there was room")
 	}

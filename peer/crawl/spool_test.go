@@ -43,7 +43,14 @@ func (h *hang) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // interrupted crawls until the host hangs, and is killed there. What was fetched and not put is in the spool folder.
 func interrupted(t *testing.T, cfg Config, h *hang) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
+	interruptedBy(t.Context(), t, cfg, h)
+}
+
+// interruptedBy is interrupted, which the end of a context does as well.
+func interruptedBy(ctx context.Context, t *testing.T, cfg Config, h *hang) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	cfg.OnVisit = func(v Visit) {
 		if int64(v.Pages) == h.answers.Load() {
 			cancel()

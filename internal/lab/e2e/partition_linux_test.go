@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -83,15 +82,18 @@ func TestPartition(t *testing.T) {
 // library is a Web host of several pages that records who fetches them. It stops a crawl in the middle until it is
 // opened.
 type library struct {
-	pages  int
-	hold   int  // pages that it gives while it is not open
-	grows  bool // while it is not open it gives every page, and the last one links to one more: a crawl goes on for as long as it may take, and no request waits
+	pages int
+	hold  int // pages that it gives while it is not open
+	// While it is not open it gives every page, and each leads to one more: a crawl goes on for as long as it may take, and no request waits.
+	grows  bool
 	origin string
 
 	mu   sync.Mutex
 	log  []loan
 	gate chan struct{} // closed: open
 	wait int           // requests that it holds
+
+	linked map[string]bool // pages of a growing one, but the first
 }
 
 // loan is one fetch.
@@ -126,8 +128,8 @@ func (s *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	fmt.Fprintf(w, "<html><title>%s</title>", r.URL.Path)
 	if s.grows {
-		if next, is := s.next(r.URL.Path); is {
-			fmt.Fprintf(w, "<a href=/p%d>the next page</a>", next)
+		for _, to := range s.next(r.URL.Path) {
+			fmt.Fprintf(w, "<a href=%s>a page</a> ", to)
 		}
 		return
 	}
@@ -136,19 +138,41 @@ func (s *library) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// next is the page to which one of a growing library's leads: /p0 from the first one, /p1 from that.
-func (s *library) next(path string) (n int, is bool) {
+// Shape of a growing library: so many pages are linked to from the first one, and each begins a row. No page is deeper than crawls go.
+const (
+	growRows = 12
+	growDeep = 14
+)
+
+// next are the pages to which one of a growing library's leads.
+func (s *library) next(path string) (to []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i, err := strconv.Atoi(strings.TrimPrefix(path, "/p")); err == nil {
-		n = i + 1
-	}
+	open := false
 	select {
 	case <-s.gate:
+		open = true
 	default:
-		s.pages = max(s.pages, n+2)
 	}
-	return n, n+1 < s.pages
+	link := func(row, deep int) {
+		at := fmt.Sprintf("/p%d-%d", row, deep)
+		if s.linked[at] || !open {
+			to = append(to, at)
+		}
+		if !open && !s.linked[at] {
+			s.linked[at] = true
+			s.pages++
+		}
+	}
+	var row, deep int
+	if n, _ := fmt.Sscanf(path, "/p%d-%d", &row, &deep); n < 2 {
+		for row := range growRows {
+			link(row, 0)
+		}
+	} else if deep < growDeep-1 {
+		link(row, deep+1)
+	}
+	return to
 }
 
 // lend records a fetch once it need not wait any more. It records nothing if the client has gone meanwhile.
@@ -197,7 +221,7 @@ func (s *library) fetched() []loan {
 func (s *library) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log, s.gate = nil, make(chan struct{})
+	s.log, s.gate, s.linked = nil, make(chan struct{}), map[string]bool{}
 }
 
 // once checks that every page was fetched, and none twice, until the manager heard of the first crawl's end. It

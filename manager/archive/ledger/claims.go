@@ -120,7 +120,7 @@ func claimOf(l *Ledger, peer string, signed channel.Signed) (uplink.Claimed, err
 	if err := l.take(t.Channel, &c.Value, n, q.step, j); err != nil {
 		return uplink.Claimed{}, err
 	}
-	if q.made() && (l.cfg.Clock().After(t.claimable().Add(l.cfg.Terms.Slack/2)) || l.banned(peer)) {
+	if q.made() && (l.cfg.Clock().After(t.claimable().Add(l.cfg.Terms.Slack/2)) || banned(l, peer)) {
 		return overtaken(l, t, c, peer)
 	}
 	out := uplink.Claimed{Reply: t.notLate(q.now, q.step.Reply)}
@@ -131,7 +131,7 @@ func claimOf(l *Ledger, peer string, signed channel.Signed) (uplink.Claimed, err
 }
 
 // banned reports whether an operator refuses a peer. Evict, which follows such a word, does not see a claim that is not durable yet.
-func (l *Ledger) banned(peer string) bool {
+func banned(l *Ledger, peer string) bool {
 	if l.cfg.Banned == nil {
 		return false
 	}
