@@ -157,7 +157,7 @@ func (w *visit) page(i int) {
 	}
 	if same && g.Cur.State != Withdrawn && g.Cur.State != Contested {
 		if s.Digest != 0 {
-			w.m.corroborate(g, w.p)
+			w.m.corroborate(g, w.p, s.Digest != g.Cur.Digest)
 		}
 		if g.Cur.State == Held && !g.Cur.Doubt && s.Digest == g.Cur.Digest && !w.watched && !w.m.inDoubt(w.p) {
 			g.Cur.State = Provisional // held because the same was on other pages too, or its deliverer was in doubt: it is still there
@@ -176,7 +176,7 @@ func (w *visit) page(i int) {
 	}
 	if otherwise && g.Prev.State == Verified && s.Digest == g.Prev.Digest { // others read it so before
 		g.Cur, g.Prev = g.Prev, g.Cur
-		w.m.corroborate(g, w.p)
+		w.m.corroborate(g, w.p, false)
 		g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, false
 		return
 	}
@@ -196,8 +196,19 @@ func (w *visit) page(i int) {
 	if v.Doubt && w.m.cfg.Enforce || w.m.inDoubt(w.p) || w.watched && w.m.cfg.Enforce {
 		v.State = Held
 	}
+	w.displace(g)
 	g.push(v)
 	g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, false
+}
+
+// displace has a version whose deliverer lost on this channel go down as verified only if two more accounts saw it. Another content takes its place, so that no crawl can
+// contradict it any more, and one account is a friend of a liar who is after one host as often as not.
+func (w *visit) displace(g *Page) {
+	for _, v := range []*Version{&g.Cur, &g.Prev} {
+		if v.State == Verified && v.Seen() < settledBy && w.m.cfg.Enforce && w.m.lostHere(w.now, w.d.Channel, v.By) {
+			v.State = Provisional
+		}
+	}
 }
 
 // peer returns a peer by its number. Most pages of a delivery were visited last by the same peer.
@@ -263,7 +274,7 @@ func (w *visit) goesBack(s *Seen) bool {
 			}
 		}
 		g.goBack()
-		m.corroborate(g, w.p)
+		m.corroborate(g, w.p, s.Digest != g.Cur.Digest)
 		g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, false
 		return true
 	}
@@ -293,8 +304,8 @@ func (w *visit) repeats(v *Version) bool {
 	return w.alike != 0 && v.Shingle != 0 && channel.Near(w.alike, v.Shingle)
 }
 
-// corroborate counts that a peer saw the current version with its own eyes.
-func (m *Machine) corroborate(g *Page, p *peer) {
+// corroborate counts that a peer saw the current version with its own eyes, or nearly that.
+func (m *Machine) corroborate(g *Page, p *peer, nearly bool) {
 	v := &g.Cur
 	if v.Seen() == len(v.Also) || g.Settled() || v.By == p.number || !m.believed(p) {
 		return
@@ -307,7 +318,7 @@ func (m *Machine) corroborate(g *Page, p *peer) {
 			return
 		}
 	}
-	g.see(p.number)
+	g.see(p.number, nearly)
 }
 
 // graduate ends a probation that was passed.

@@ -40,6 +40,7 @@ type Version struct {
 	At      int64   // when By fetched it, Unix seconds
 	State   State
 	Doubt   bool // its delivery lost before the arbiter, by this page or by another
+	Nearly  bool // somebody of Also saw nearly the same, as of a page that differs at each fetch: a part of it may be By's alone
 }
 
 // Page is the record of one page. Its keeper stores it beside the page.
@@ -121,10 +122,11 @@ func (p *Page) needed(v *Version) int {
 	return 1
 }
 
-// see counts a visit of an established peer that may corroborate the current version.
-func (p *Page) see(by Peer) {
+// see counts a visit of an established peer that may corroborate the current version. nearly says that it saw nearly the same.
+func (p *Page) see(by Peer, nearly bool) {
 	v := &p.Cur
 	v.Also[v.Seen()] = by
+	v.Nearly = v.Nearly || nearly
 	if v.Seen() >= p.needed(v) && (v.State == Provisional || v.State == Held) {
 		v.State = Verified
 	}
@@ -195,6 +197,7 @@ func (p *Page) unsay(v *Version, by Peer) bool {
 	}
 	copy(v.Also[i:], v.Also[i+1:])
 	v.Also[len(v.Also)-1] = 0
+	v.Nearly = v.Nearly && v.Seen() > 0
 	if v.State == Verified && v.Seen() < p.needed(v) {
 		if v.State = Provisional; v.Doubt {
 			v.State = Held
@@ -220,6 +223,7 @@ func (p *Page) mistrust(k *Case) {
 	if v.Also = [len(v.Also)]Peer{v.Also[0]}; v.Also[0] == k.Accused {
 		v.Also[0] = 0
 	}
+	v.Nearly = v.Nearly && v.Seen() > 0
 }
 
 // Accept ends a hold: the audits of the delivery were valid.
@@ -231,8 +235,8 @@ func (p *Page) Accept(by Peer, at int64) bool {
 	return true
 }
 
-// Withdraw takes back what a peer said of the page: its versions that are not independently corroborated, and its word for those of others. again
-// says that the page should be crawled again first: what is current rests on that peer, or its last visit was.
+// Withdraw takes back what a peer said of the page: its versions that are not independently corroborated, or of which somebody saw nearly the same and not the same, and
+// its word for those of others. again says that the page should be crawled again first: what is current rests on that peer, or its last visit was.
 func (p *Page) Withdraw(by Peer) (again bool) {
 	again = p.LastBy == by
 	for _, v := range []*Version{&p.Cur, &p.Prev} {
@@ -242,7 +246,7 @@ func (p *Page) Withdraw(by Peer) (again bool) {
 		if was := v.State; p.unsay(v, by) && v.State != was {
 			again = true
 		}
-		if v.By == by && v.Seen() < p.needed(v) {
+		if v.By == by && (v.Nearly || v.Seen() < p.needed(v)) {
 			v.State = Withdrawn
 			again = again || v == &p.Cur
 		}

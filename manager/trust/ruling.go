@@ -62,7 +62,7 @@ func (m *Machine) Answered(now time.Time, checker Peer, e *Evidence) []Act {
 		e.Page.Blind = 0
 	}
 	if e.Page != nil && (r.Verdict == compare.Same || e.Page.IsDynamic() && !r.Begun) && e.Page.shows(p.number, e.Case.At) {
-		m.corroborate(e.Page, c)
+		m.corroborate(e.Page, c, e.Page.IsDynamic() && (compare.Host{}).Compare(e.Delivered, e.Checked).Verdict != compare.Same)
 	}
 	m.credit(c, m.cfg.DriftCheck, Checking)
 	return m.take()

@@ -58,7 +58,7 @@ func (m *Machine) Viewed(c channel.ID) bool {
 // lost there.
 func (m *Machine) Sees(now time.Time, n Peer, c channel.ID) bool {
 	p := m.peers[n]
-	if p == nil || !m.believed(p) || m.lostHere(now, c, p) {
+	if p == nil || !m.believed(p) || m.lostHere(now, c, n) {
 		return false
 	}
 	v := m.viewers[c]
@@ -74,13 +74,13 @@ func (m *Machine) allied(p *peer, others []Peer) bool {
 }
 
 // lostHere tells whether a peer lost on a channel in the time of a watch.
-func (m *Machine) lostHere(now time.Time, c channel.ID, p *peer) bool {
+func (m *Machine) lostHere(now time.Time, c channel.ID, n Peer) bool {
 	s := m.sites[c]
 	if s == nil {
 		return false
 	}
 	for i, d := range s.days {
-		if d != 0 && s.losers[i] == tag(p.number) && int(dayOf(now))-int(d) <= m.watchDays() {
+		if d != 0 && s.losers[i] == tag(n) && int(dayOf(now))-int(d) <= m.watchDays() {
 			return true
 		}
 	}
@@ -144,7 +144,7 @@ func (m *Machine) crawled(now time.Time, c channel.ID, p *peer) {
 		return
 	}
 	s.valid = 0
-	if s.views() == 0 || !m.believed(p) || m.lostHere(now, c, p) {
+	if s.views() == 0 || !m.believed(p) || m.lostHere(now, c, p.number) {
 		return
 	}
 	v := m.viewersOf(c)

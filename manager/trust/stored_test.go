@@ -328,7 +328,7 @@ func TestAdoptSites(t *testing.T) {
 		t.Errorf("on watch are %v, with the one before %v", heir.Doubts(at), gone.Doubts(at))
 	}
 	for n := Peer(1); n <= 4; n++ {
-		if is, want := heir.lostHere(at, 7, heir.peers[n]), n < 4; is != want {
+		if is, want := heir.lostHere(at, 7, n), n < 4; is != want {
 			t.Errorf("peer %d has lost there: %v, want %v", n, is, want)
 		}
 	}

@@ -99,3 +99,43 @@ func TestBeginningOfAFileVouchesForNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestFriendsWordDoesNotOutlastTheVersion has a liar forge two pages of a host, of which one loses before the arbiter; a friend had vouched for the other. When that page changes, nobody will
+// contradict the forgery any more: it goes down as provisional. What two accounts vouched for, and what others delivered, stays verified.
+func TestFriendsWordDoesNotOutlastTheVersion(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		loses  bool
+		others int // that vouch beside the friend
+		want   State
+	}{{"lost there", true, 0, Provisional}, {"lost there, and a stranger vouched", true, 1, Verified}, {"never lost", false, 0, Verified}} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newStage(t, 1)
+			for n := range 5 {
+				w.m.Join(Peer(n+1), Account(n+1), Prefix(n+1))
+				w.m.Vouch(Peer(n + 1))
+			}
+			next := func(p Peer, words ...string) {
+				w.now = w.now.Add(24 * time.Hour)
+				w.deliver(t, p, 9, words)
+			}
+			next(1, "fake", "lie")
+			lie := Case{Reason: LostAudit, URL: url(9, 1), Channel: 9, Domain: 9, Accused: 1, Accuser: 3, At: w.now.Unix()}
+			next(2, "fake", "lie")
+			for n := range c.others {
+				next(Peer(4+n), "fake", "lie")
+			}
+			if c.loses {
+				w.cases[url(9, 1)] = lie
+				w.rule(t, 9, 1, []string{"lie", "true", "true"})
+			}
+			if g := w.page(9, 0); g.Cur.State != Verified {
+				t.Fatalf("before the page changes the version is %+v", g.Cur)
+			}
+			next(3, "new", "true")
+			if g := w.page(9, 0); g.Prev.By != 1 || g.Prev.State != c.want {
+				t.Errorf("once the page has changed the version before is %+v, want it %v", g.Prev, c.want)
+			}
+		})
+	}
+}

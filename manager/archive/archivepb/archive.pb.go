@@ -1038,6 +1038,7 @@ type Capture struct {
 	State         uint32                 `protobuf:"varint,11,opt,name=state,proto3" json:"state,omitempty"`                                  // trust.State that its version had when a page's record had room for it no longer; 0: none was kept
 	Raw           uint64                 `protobuf:"fixed64,12,opt,name=raw,proto3" json:"raw,omitempty"`                                     // as Page
 	Also          []uint64               `protobuf:"fixed64,13,rep,packed,name=also,proto3" json:"also,omitempty"`                            // state verified: numbers of those who had vouched for it by then; none: it was not kept
+	Nearly        bool                   `protobuf:"varint,14,opt,name=nearly,proto3" json:"nearly,omitempty"`                                // likewise: somebody of them saw nearly the same
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1163,6 +1164,13 @@ func (x *Capture) GetAlso() []uint64 {
 	return nil
 }
 
+func (x *Capture) GetNearly() bool {
+	if x != nil {
+		return x.Nearly
+	}
+	return false
+}
+
 // Version is trust.Version, with what the archive needs to find its capture again.
 type Version struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1176,6 +1184,7 @@ type Version struct {
 	FetchedUs     int64                  `protobuf:"varint,8,opt,name=fetched_us,json=fetchedUs,proto3" json:"fetched_us,omitempty"` // of its first capture; 0: to be searched for
 	Credited      bool                   `protobuf:"varint,9,opt,name=credited,proto3" json:"credited,omitempty"`                    // who saw it was given the credit
 	Raw           uint64                 `protobuf:"fixed64,10,opt,name=raw,proto3" json:"raw,omitempty"`                            // as Page
+	Nearly        bool                   `protobuf:"varint,11,opt,name=nearly,proto3" json:"nearly,omitempty"`                       // somebody of also saw nearly the same
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1278,6 +1287,13 @@ func (x *Version) GetRaw() uint64 {
 		return x.Raw
 	}
 	return 0
+}
+
+func (x *Version) GetNearly() bool {
+	if x != nil {
+		return x.Nearly
+	}
+	return false
 }
 
 // Trust is trust.Page: the versions of a page and how far they are believed.
@@ -3197,7 +3213,7 @@ const file_archive_proto_rawDesc = "" +
 	"\alast_by\x18\x1f \x01(\x06R\x06lastBy\x12\x17\n" +
 	"\alast_at\x18  \x01(\x03R\x06lastAt\x12\x18\n" +
 	"\asettled\x18! \x01(\x06R\asettled\x12\x10\n" +
-	"\x03raw\x18\" \x01(\x06R\x03rawJ\x04\b\x10\x10\x11\"\xf0\x02\n" +
+	"\x03raw\x18\" \x01(\x06R\x03rawJ\x04\b\x10\x10\x11\"\x88\x03\n" +
 	"\aCapture\x12'\n" +
 	"\x02at\x18\x01 \x01(\v2\x17.shoal.archive.LocationR\x02at\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\rR\x06status\x12\x16\n" +
@@ -3212,7 +3228,8 @@ const file_archive_proto_rawDesc = "" +
 	" \x01(\x06R\x06digest\x12\x14\n" +
 	"\x05state\x18\v \x01(\rR\x05state\x12\x10\n" +
 	"\x03raw\x18\f \x01(\x06R\x03raw\x12\x12\n" +
-	"\x04also\x18\r \x03(\x06R\x04also\"\xe8\x01\n" +
+	"\x04also\x18\r \x03(\x06R\x04also\x12\x16\n" +
+	"\x06nearly\x18\x0e \x01(\bR\x06nearly\"\x80\x02\n" +
 	"\aVersion\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\x06R\x06digest\x12\x18\n" +
 	"\ashingle\x18\x02 \x01(\x06R\ashingle\x12\x0e\n" +
@@ -3225,7 +3242,8 @@ const file_archive_proto_rawDesc = "" +
 	"fetched_us\x18\b \x01(\x03R\tfetchedUs\x12\x1a\n" +
 	"\bcredited\x18\t \x01(\bR\bcredited\x12\x10\n" +
 	"\x03raw\x18\n" +
-	" \x01(\x06R\x03raw\"\x91\x02\n" +
+	" \x01(\x06R\x03raw\x12\x16\n" +
+	"\x06nearly\x18\v \x01(\bR\x06nearly\"\x91\x02\n" +
 	"\x05Trust\x12(\n" +
 	"\x03cur\x18\x01 \x01(\v2\x16.shoal.archive.VersionR\x03cur\x12*\n" +
 	"\x04prev\x18\x02 \x01(\v2\x16.shoal.archive.VersionR\x04prev\x12\x17\n" +

@@ -91,9 +91,9 @@ func (v *verdicts) leave(url string, w *pb.Version) error {
 	if err != nil || c == nil || c.State == w.State {
 		return err
 	}
-	c.State, c.Also = w.State, nil
+	c.State, c.Also, c.Nearly = w.State, nil, false
 	if stateIn(w.State) == trust.Verified {
-		c.Also = w.Also // of them some may be suspended later
+		c.Also, c.Nearly = w.Also, w.Nearly // of them, or of those whose version it is, some may be suspended later
 	}
 	v.changes, err = ledger.Put(v.changes, key, c)
 	return err

@@ -22,12 +22,13 @@ type standings struct {
 
 // kept is what was noted with a capture when the page's record had no more room for its version.
 type kept struct {
-	state trust.State
-	also  []uint64 // verified: who vouched for it; none: that was not kept
-	by    uint64   // who delivered it
+	state  trust.State
+	also   []uint64 // verified: who vouched for it; none: that was not kept
+	nearly bool     // somebody of also saw nearly the same
+	by     uint64   // who delivered it
 }
 
-func keptWith(m *pb.Capture) kept { return kept{stateIn(m.State), m.Also, m.Deliverer} }
+func keptWith(m *pb.Capture) kept { return kept{stateIn(m.State), m.Also, m.Nearly, m.Deliverer} }
 
 // look turns to a page.
 func (s *standings) look(url string) error {
@@ -111,7 +112,7 @@ func (s *standings) of(digest, deliverer uint64, was kept) (trust.State, error) 
 	}
 	for _, v := range s.left {
 		if was.state == trust.None && digest != 0 && v.Digest == digest && lasting(v) {
-			was = kept{stateIn(v.State), v.Also, v.By}
+			was = kept{stateIn(v.State), v.Also, v.Nearly, v.By}
 		}
 	}
 	if was.state == trust.Withdrawn {
@@ -126,10 +127,17 @@ func (s *standings) of(digest, deliverer uint64, was kept) (trust.State, error) 
 			}
 			vouched = vouched || !suspended
 		}
+		if vouched && was.nearly {
+			alone, err := s.isSuspended(was.by)
+			if err != nil {
+				return 0, err
+			}
+			vouched = !alone
+		}
 		if vouched {
 			return was.state, nil
 		}
-		deliverer = was.by // also of a capture that repeats it: who vouched is not believed
+		deliverer = was.by // also of a capture that repeats it: who vouched is not believed, or did not see all of it
 	}
 	if suspended, err := s.isSuspended(deliverer); err != nil || suspended {
 		return trust.Withdrawn, err

@@ -27,7 +27,7 @@ func recordOf(t *pb.Trust) trust.Page {
 }
 
 func versionIn(v *pb.Version) trust.Version {
-	out := trust.Version{Digest: v.GetDigest(), Raw: v.GetRaw(), Shingle: v.GetShingle(), By: trust.Peer(v.GetBy()), At: v.GetAt(), State: stateIn(v.GetState()), Doubt: v.GetDoubt()}
+	out := trust.Version{Digest: v.GetDigest(), Raw: v.GetRaw(), Shingle: v.GetShingle(), By: trust.Peer(v.GetBy()), At: v.GetAt(), State: stateIn(v.GetState()), Doubt: v.GetDoubt(), Nearly: v.GetNearly()}
 	for i, n := range v.GetAlso()[:min(len(v.GetAlso()), len(out.Also))] {
 		out.Also[i] = trust.Peer(n)
 	}
@@ -77,7 +77,7 @@ func storedVersion(v *trust.Version, was *pb.Version) *pb.Version {
 		return nil
 	}
 	out := &pb.Version{
-		Digest: v.Digest, Raw: v.Raw, Shingle: v.Shingle, By: uint64(v.By), At: v.At, State: uint32(v.State), Doubt: v.Doubt,
+		Digest: v.Digest, Raw: v.Raw, Shingle: v.Shingle, By: uint64(v.By), At: v.At, State: uint32(v.State), Doubt: v.Doubt, Nearly: v.Nearly,
 		FetchedUs: was.GetFetchedUs(), Credited: was.GetCredited(),
 	}
 	for _, n := range v.Also[:v.Seen()] {
