@@ -378,7 +378,9 @@ func TestAgentLeaves(t *testing.T) {
 	first, second := s.place(0), s.place(1)
 	s.until("some pages", func() bool { return a.Status().Counters.Pages >= 10 })
 	b, _ := s.agent(t.TempDir(), nil)
-	s.until("the second agent is known to the first", func() bool { return a.Status().Members >= 2 })
+	s.until("the second agent is known to the first, and takes tasks", func() bool { // what it said first may be from before it took any
+		return slices.ContainsFunc(a.runner.Peers(), func(r overlay.PeerRecord) bool { return string(r.ID) == b.ID() && r.Load.Threads > 0 })
+	})
 	if err := leave(); err != nil {
 		t.Fatal(err)
 	}

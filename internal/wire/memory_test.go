@@ -79,7 +79,8 @@ func TestAnnouncedMemoryIsNotHeld(t *testing.T) {
 	const proto protocol.ID = "/shoal/test/large/1"
 	w := newNet(t, openPolicy)
 	const size = 4 << 20
-	w.manager.Handle(proto, size, time.Minute, func(_ context.Context, _ Member, req []byte) ([]byte, error) {
+	w.manager.memory.piece = time.Hour // the members do not go on, however long the others take
+	w.manager.Handle(proto, size, time.Hour, func(_ context.Context, _ Member, req []byte) ([]byte, error) {
 		return fmt.Append(nil, len(req)), nil
 	})
 	for range 18 {
@@ -110,13 +111,16 @@ func TestMemoryOfOneAccountIsBounded(t *testing.T) {
 	const size = 256 << 10
 	w := newNet(t, openPolicy)
 	b := w.member(Config{Limits: Limits{Memory: 4 * size, MemoryPerPrefix: 4 * size, MemoryPerAccount: 2 * size, MemoryPerMember: size}})
-	b.Handle(proto, size, time.Minute, func(_ context.Context, _ Member, req []byte) ([]byte, error) { return nil, nil })
+	b.memory.piece = time.Hour // the hoarder's requests stand, however long the rest takes
+	b.Handle(proto, size, time.Hour, func(_ context.Context, _ Member, req []byte) ([]byte, error) { return nil, nil })
 	hoarder := w.member(Config{})
 	if err := hoarder.Connect(t.Context(), b.ID(), b.Addrs()...); err != nil {
 		t.Fatal(err)
 	}
-	announce(t, hoarder, b, proto, 8, size, size-1)
-	eventually(t, "the member's share is taken", func() bool { return b.numbers.count("no_memory") >= 6 })
+	announce(t, hoarder, b, proto, 1, size, size-1)
+	eventually(t, "the member's share is taken", func() bool { return b.memory.held() >= size-frame.Step })
+	announce(t, hoarder, b, proto, 7, size, size-1)
+	eventually(t, "no more is held for the member", func() bool { return b.numbers.count("no_memory") >= 7 })
 	if held := b.memory.held(); held > size {
 		t.Errorf("%d bytes are held for one member, at most %d", held, size)
 	}
@@ -191,13 +195,11 @@ func TestStandstillIsReset(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Write(append(binary.AppendUvarint(nil, 1<<20), make([]byte, 100<<10)...)); err != nil {
-		t.Fatal(err)
+		t.Logf("reset before all was written: %v", err) // this program itself stood still for so long
 	}
 	if _, err := s.Read(make([]byte, 1)); err == nil || isTimeout(err) {
 		t.Errorf("not reset: %v", err)
 	}
-	if b.numbers.count("slow") != 1 {
-		t.Error("not counted")
-	}
+	eventually(t, "it is counted", func() bool { return b.numbers.count("slow") == 1 })
 	eventually(t, "its memory is given back", func() bool { return b.memory.held() == 0 })
 }

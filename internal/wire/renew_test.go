@@ -215,7 +215,7 @@ func TestHomesAreSharedOut(t *testing.T) {
 		first[n.homes()[0].ID.String()]++
 	}
 	for _, s := range archives {
-		if first[s.Peer] < 5 {
+		if first[s.Peer] < 2 { // of keys that are drawn, one of a million runs gives so few
 			t.Errorf("%s is home to %d of 64", s.Peer, first[s.Peer])
 		}
 	}

@@ -139,7 +139,7 @@ func TestBadWeb(t *testing.T) {
 			if mode == pond.ManyLinks {
 				cfg.Header.Budget = 10
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			r, err := Run(ctx, cfg)
 			if err != nil {

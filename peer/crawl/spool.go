@@ -40,7 +40,7 @@ type spool struct {
 	record  []byte
 	held    int   // parts that are put with the report
 	putting bool  // the first of closed is being put
-	tended  bool  // tend will look after the open part
+	tended  bool  // tend will look after what the open part has in memory
 	err     error // why a put failed
 	lost    error // why the disk has lost fetched pages
 }
@@ -150,6 +150,7 @@ func (s *spool) tend() time.Duration {
 			}
 			continue
 		case len(s.open.buf) == 0:
+			s.tended = false // the next page is to wait in memory for flushEvery, and not until then
 			return due
 		}
 		if flush := flushEvery - time.Since(s.open.flushed); flush > 0 {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"shoal/channel"
 )
@@ -230,4 +231,33 @@ func FuzzRecords(f *testing.F) {
 			t.Errorf("%d bytes of records, said to be %d", n, valid)
 		}
 	})
+}
+
+// TestPageAfterAPauseGoesToDisk has a page come when all before it are on disk: the keeper of checkpoints is told of it. It slept until the next checkpoint, and a page that no other one followed was
+// in memory alone until then.
+func TestPageAfterAPauseGoesToDisk(t *testing.T) {
+	s := newSpool(&Config{Spool: t.TempDir(), Checkpoint: time.Hour}, func([]byte, bool) error { return nil })
+	defer s.close(false)
+	add := func() {
+		t.Helper()
+		if err := s.page(&channel.Page{URL: "http://a.example/", Fetched: time.Now(), Status: 200}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-s.news:
+		default:
+			t.Fatal("a page lies in memory, and its keeper was not told")
+		}
+	}
+	add()
+	s.mu.Lock()
+	s.open.flush(time.Now())
+	s.mu.Unlock()
+	if wait := s.tend(); wait < time.Minute {
+		t.Fatalf("with nothing in memory the keeper looks again after %v", wait)
+	}
+	add()
+	if wait := s.tend(); wait > flushEvery && len(s.open.buf) > 0 {
+		t.Errorf("with a page in memory the keeper looks again after %v", wait)
+	}
 }
