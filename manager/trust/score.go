@@ -185,9 +185,9 @@ func (m *Machine) leave(p *peer) {
 }
 
 // credit lowers scores for what was confirmed: of deliveries the two about crawling, of a check the third. A peer whose scores are all zero has no history of
-// charges either.
+// charges either. Who is suspended keeps the scores for which that was, as it and the operator are told them, though pages of before are still confirmed.
 func (m *Machine) credit(p *peer, by float64, which ...Score) {
-	if p.highest() == 0 {
+	if p.highest() == 0 || p.standing >= Suspended {
 		return
 	}
 	for _, s := range which {
