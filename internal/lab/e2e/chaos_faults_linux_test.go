@@ -68,6 +68,7 @@ func (c *chaosRun) begin(f chaos.Fault) {
 		by := c.step(f)
 		c.clock.Step(by)
 		c.behind = by <= -chaosFar
+		c.misled[c.manager] = c.misled[c.manager] || c.behind
 	case chaos.FullPeer:
 		c.crowded[f.Target], c.met[c.peers[f.Target]] = true, true
 		resize(c.t, c.dirs[f.Target], leftOf(f))

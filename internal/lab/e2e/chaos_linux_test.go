@@ -179,6 +179,7 @@ type chaosRun struct {
 	mayEnd   bool                   // the manager may end by itself: its disk has no room at all, or fails
 	behind   bool                   // likewise: its clock is far behind what it signed before
 	down     bool                   // it is started at the end of a fault, not before
+	misled   map[*process]bool      // managers that ran while it was
 	spared   map[time.Duration]bool // faults of the manager that found it ended by itself
 	peers    []*process             // nil: it is down
 	crowded  map[int]bool           // peers whose disk is full
@@ -270,7 +271,7 @@ func (c *chaosRun) run() {
 
 // newChaos draws the script, or reads it.
 func newChaos(t *testing.T) *chaosRun {
-	c := &chaosRun{t: t, blocked: map[string]bool{}, gone: map[string]bool{}, taken: map[string]bool{}, spared: map[time.Duration]bool{}, crowded: map[int]bool{}, met: map[*process]bool{}, leaving: map[int]*process{}, rogues: map[time.Duration]func(){}, old: map[string]bool{},
+	c := &chaosRun{t: t, blocked: map[string]bool{}, gone: map[string]bool{}, taken: map[string]bool{}, spared: map[time.Duration]bool{}, crowded: map[int]bool{}, met: map[*process]bool{}, misled: map[*process]bool{}, leaving: map[int]*process{}, rogues: map[time.Duration]func(){}, old: map[string]bool{},
 		began: map[chaos.Kind]int{}, failed: map[chaos.Kind]int{}, vain: map[chaos.Kind]int{}, cast: chaosCast(t), brief: os.Getenv(chaosBriefEnv) != ""}
 	var err error
 	if file := os.Getenv(chaosScriptEnv); file != "" {
@@ -314,7 +315,7 @@ func (c *chaosRun) alive() {
 		select {
 		case <-p.done:
 			// On a busy machine one that ends may be there for a while after the disk has room again.
-			late := c.met[p] && strings.Contains(p.said(), "no space left on device")
+			late := c.met[p] && strings.Contains(p.said(), "no space left on device") || c.misled[p] && strings.Contains(p.said(), clockBehind) // or after its clock is right again
 			if p == c.manager && (c.mayEnd || c.behind || late) {
 				c.t.Logf("on a disk that is full or fails, or with a clock far behind, the manager ended with %v and said: %s", p.cmd.ProcessState, why(p.said()))
 				c.manager = nil
