@@ -196,6 +196,9 @@ func (w *visit) page(i int) {
 	if v.Doubt && w.m.cfg.Enforce || w.m.inDoubt(w.p) || w.watched && w.m.cfg.Enforce {
 		v.State = Held
 	}
+	if v.Doubt && w.m.cfg.Enforce {
+		w.m.view(w.d.Channel, w.d.Peer)
+	}
 	w.displace(g)
 	g.push(v)
 	g.LastBy, g.LastAt, g.Same = w.d.Peer, w.at, false

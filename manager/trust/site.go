@@ -126,15 +126,20 @@ func (m *Machine) Doubts(now time.Time) (all []Doubt) {
 // doubt has a delivery held, and others come to see its pages.
 func (m *Machine) doubt(a Act) {
 	m.do(a)
-	s := m.sites[a.Channel]
+	m.view(a.Channel, a.Peer)
+}
+
+// view has others come to a channel, to see pages that a peer delivered and that are held for a doubt.
+func (m *Machine) view(c channel.ID, by Peer) {
+	s := m.sites[c]
 	if s == nil {
 		s = &site{}
-		m.sites[a.Channel] = s
+		m.sites[c] = s
 	}
 	s.setViews(viewing)
-	v := m.viewersOf(a.Channel)
-	v.held = noted(v.held, a.Peer)
-	m.touchSite(a.Channel)
+	v := m.viewersOf(c)
+	v.held = noted(v.held, by)
+	m.touchSite(c)
 }
 
 // crawled takes in who came to a channel. A peer that lost there in the time of a watch is none of those that are to see its pages.

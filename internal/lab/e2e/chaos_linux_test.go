@@ -315,7 +315,8 @@ func (c *chaosRun) alive() {
 		select {
 		case <-p.done:
 			// On a busy machine one that ends may be there for a while after the disk has room again.
-			late := c.met[p] && strings.Contains(p.said(), "no space left on device") || c.misled[p] && strings.Contains(p.said(), clockBehind) // or after its clock is right again
+			full := strings.Contains(p.said(), "no space left on device") || strings.Contains(why(p.said()), "the disk is full")
+			late := c.met[p] && full || c.misled[p] && strings.Contains(p.said(), clockBehind) // or after its clock is right again
 			if p == c.manager && (c.mayEnd || c.behind || late) {
 				c.t.Logf("on a disk that is full or fails, or with a clock far behind, the manager ended with %v and said: %s", p.cmd.ProcessState, why(p.said()))
 				c.manager = nil
