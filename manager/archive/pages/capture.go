@@ -233,13 +233,41 @@ func (p *Pages) readPage(snap ledger.Snapshot, at, original segment.Location) (o
 	}
 	header, body := stored.HTTP()
 	out.body, out.cut = body, stored.Field("WARC-Truncated")
+	if url := visit.Field("WARC-Target-URI"); len(out.header) == 0 && url != stored.Field("WARC-Target-URI") { // another page has the same bytes, and a header of its own
+		out.header, err = p.headerBefore(snap, url, visit.Field("WARC-Date"))
+	}
 	if len(out.header) == 0 {
 		out.header = header
 	}
 	if out.links == nil {
 		out.links = links
 	}
-	return out, nil
+	return out, err
+}
+
+// headerBefore is the header of a page's last visit until some time that came with content, and so with a header; empty: there is none any more.
+func (p *Pages) headerBefore(snap ledger.Snapshot, url, date string) ([]byte, error) {
+	at, err := time.Parse(time.RFC3339Nano, date)
+	if err != nil {
+		return nil, fmt.Errorf("%w: a record of %s has the date %q", ErrNotFound, url, date)
+	}
+	s := standings{snap: snap}
+	m, _, _, err := s.find(url, at, func(m *pb.Capture, _ trust.State) bool { return !m.Said })
+	if err != nil {
+		if errors.Is(err, ErrNotFound) {
+			err = nil
+		}
+		return nil, err
+	}
+	visit, _, err := p.readLocated(snap, schema.Location(m.At))
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil // it went in between
+	}
+	if err != nil {
+		return nil, err
+	}
+	header, _ := visit.HTTP()
+	return header, nil
 }
 
 // readLocated reads a record that may have moved.

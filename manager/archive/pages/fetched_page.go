@@ -127,6 +127,9 @@ func (b *builder) page(p *channel.Page) error {
 	if p.Status == 0 || p.Change == channel.Errored {
 		return nil // nothing was learnt of it
 	}
+	if warc.Bodiless(p.Status) && len(p.Body) > 0 {
+		return nil // no server can have sent that, and no reader of WARC files would find it whole
+	}
 	if p.Fetched.IsZero() || p.Fetched.After(b.now.Add(5*time.Minute)) || p.Fetched.Before(b.now.Add(-30*24*time.Hour)) {
 		p.Fetched = b.now // a clock that is wrong
 	}

@@ -39,10 +39,15 @@ func HTTPHeader(received []byte, status, length int) []byte {
 		}
 		out = appendLine(out, line)
 	}
-	out = append(out, "Content-Length: "...)
-	out = strconv.AppendInt(out, int64(length), 10)
-	return append(out, "\r\n\r\n"...)
+	if !Bodiless(status) { // such a response must not state a length
+		out = append(out, "Content-Length: "...)
+		out = append(strconv.AppendInt(out, int64(length), 10), "\r\n"...)
+	}
+	return append(out, "\r\n"...)
 }
+
+// Bodiless tells whether a response of a status ends with its header: readers take no bytes behind it for its body.
+func Bodiless(status int) bool { return status < 200 || status == 204 }
 
 // appendLine appends a line with its control characters as spaces. A tab may stand in it.
 func appendLine(out, line []byte) []byte {
