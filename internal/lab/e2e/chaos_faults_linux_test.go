@@ -82,8 +82,8 @@ func (c *chaosRun) begin(f chaos.Fault) {
 		c.signal(c.ending, syscall.SIGTERM)
 	case chaos.FullDisk:
 		left := leftOf(f)
-		c.mayEnd = left == 0
-		c.met[c.manager] = c.mayEnd
+		c.mayEnd, c.scarce = left == 0, true
+		c.met[c.manager] = true // it may be starting
 		c.disk.fill(left)
 	case chaos.HangDisk:
 		c.disk.freeze()
@@ -231,7 +231,7 @@ func (c *chaosRun) end(f chaos.Fault) {
 	case chaos.FullDisk:
 		c.disk.empty()
 		c.alive()
-		if c.mayEnd = false; c.manager == nil {
+		if c.mayEnd, c.scarce = false, false; c.manager == nil {
 			c.startManager()
 		}
 	case chaos.HangDisk:

@@ -177,6 +177,7 @@ type chaosRun struct {
 	manager  *process               // nil: it is down
 	ending   *process               // the manager, when it was asked to end
 	mayEnd   bool                   // the manager may end by itself: its disk has no room at all, or fails
+	scarce   bool                   // its disk has little room: one that starts then says so, and ends
 	behind   bool                   // likewise: its clock is far behind what it signed before
 	down     bool                   // it is started at the end of a fault, not before
 	misled   map[*process]bool      // managers that ran while it was
@@ -321,7 +322,7 @@ func (c *chaosRun) alive() {
 				c.t.Logf("on a disk that is full or fails, or with a clock far behind, the manager ended with %v and said: %s", p.cmd.ProcessState, why(p.said()))
 				c.manager = nil
 				c.ended++
-				if late && !c.mayEnd && !c.behind && !c.down {
+				if late && !c.mayEnd && !c.scarce && !c.behind && !c.down {
 					c.startManager()
 				}
 				continue

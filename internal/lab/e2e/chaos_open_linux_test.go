@@ -207,7 +207,7 @@ func (c *chaosRun) launch(name string, clock *clocklab.Clock, group int, args ..
 func (c *chaosRun) startManager() {
 	c.manager = c.launch("shoal", c.clock, 0, "manager", "--data", c.data(), "--listen", fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", c.listen), "--page", c.pageAddr, "--pond", c.pond, "--contact", "https://chaos.example.org/",
 		"--lease", chaosLease.String())
-	c.met[c.manager], c.misled[c.manager] = c.mayEnd, c.behind
+	c.met[c.manager], c.misled[c.manager] = c.mayEnd || c.scarce, c.behind
 }
 
 func (c *chaosRun) startPeer(i int) {

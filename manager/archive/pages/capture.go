@@ -234,7 +234,7 @@ func (p *Pages) readPage(snap ledger.Snapshot, at, original segment.Location) (o
 	header, body := stored.HTTP()
 	out.body, out.cut = body, stored.Field("WARC-Truncated")
 	if url := visit.Field("WARC-Target-URI"); len(out.header) == 0 && url != stored.Field("WARC-Target-URI") { // another page has the same bytes, and a header of its own
-		out.header, err = p.headerBefore(snap, url, visit.Field("WARC-Date"))
+		out.header, err = headerBefore(p, snap, url, visit.Field("WARC-Date"))
 	}
 	if len(out.header) == 0 {
 		out.header = header
@@ -246,7 +246,7 @@ func (p *Pages) readPage(snap ledger.Snapshot, at, original segment.Location) (o
 }
 
 // headerBefore is the header of a page's last visit until some time that came with content, and so with a header; empty: there is none any more.
-func (p *Pages) headerBefore(snap ledger.Snapshot, url, date string) ([]byte, error) {
+func headerBefore(p *Pages, snap ledger.Snapshot, url, date string) ([]byte, error) {
 	at, err := time.Parse(time.RFC3339Nano, date)
 	if err != nil {
 		return nil, fmt.Errorf("%w: a record of %s has the date %q", ErrNotFound, url, date)
