@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -65,6 +66,12 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 	}
 	if c.Periods < 1 || c.Periods > cycle.MaxPeriods {
 		return fmt.Errorf("%w: %d periods; want 1 to %d", ErrFlags, c.Periods, cycle.MaxPeriods)
+	}
+	if err := once("strategy", c.Strategy); err != nil {
+		return err
+	}
+	if err := once("version", c.Version); err != nil {
+		return err
 	}
 	if err := figure.CanWrite(c.Plot); err != nil {
 		return err
@@ -127,6 +134,16 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 			100*r.Gap, r.Total, r.Obsolete, p, 100*r.Never, 100*r.Often, r.Seconds)
 	}
 	return w.Flush()
+}
+
+// once refuses a number that stands twice in a list.
+func once(flag string, numbers []int) error {
+	for i, n := range numbers {
+		if slices.Contains(numbers[:i], n) {
+			return fmt.Errorf("%w: --%s: %d is named twice", ErrFlags, flag, n)
+		}
+	}
+	return nil
 }
 
 func solve(strategy, version, periods int, fit cycle.PaperRates, stale float64) (Row, error) {

@@ -102,6 +102,9 @@ func strategies(name string) ([]string, error) {
 	if name != "all" {
 		names := strings.Split(name, ",")
 		for i, n := range names {
+			if n == "" {
+				return nil, fmt.Errorf("%w: --strategy %s: a name between its commas is empty: want all, or some of %s", ErrFlags, name, strings.Join(recrawl.Names(), ", "))
+			}
 			if slices.Contains(names[:i], n) {
 				return nil, fmt.Errorf("%w: --strategy: %s is named twice", ErrFlags, n)
 			}

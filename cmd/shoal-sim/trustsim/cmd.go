@@ -106,6 +106,9 @@ func (c *Command) setups() (all []setup, err error) {
 	case c.Storm < 0:
 		return nil, fmt.Errorf("%w: --storm %d: want 0 or more new liars a day", ErrFlags, c.Storm)
 	}
+	if err := errors.Join(once("attack", c.Attack), once("defence", c.Defence), once("f", c.F)); err != nil {
+		return nil, err
+	}
 	names := c.Attack
 	if slices.Contains(names, "all") {
 		names = Attacks()
@@ -135,6 +138,16 @@ func (c *Command) setups() (all []setup, err error) {
 		}
 	}
 	return all, nil
+}
+
+// once refuses what stands twice in a list.
+func once[T comparable](flag string, list []T) error {
+	for i, v := range list {
+		if slices.Contains(list[:i], v) {
+			return fmt.Errorf("%w: --%s: %v is named twice", ErrFlags, flag, v)
+		}
+	}
+	return nil
 }
 
 // simulate runs the setups, several at a time. The order of the rows is that of the setups.
