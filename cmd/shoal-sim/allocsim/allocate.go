@@ -40,8 +40,8 @@ type Allocate struct {
 	Figures    bool    `help:"Run the experiments of the paper's figures 7 to 9 too (with --plot it is implied)."`
 	Changes    string  `help:"Real page changes for figure 6: the Open Terms Archive's contrib versions as TSV, gzip is fine." placeholder:"FILE" env:"SHOAL_CHANGES" type:"path"`
 	Seed       uint64  `help:"Seed." default:"1"`
-	JSON       bool    `name:"json" help:"Print one array of rows and nothing else."`
-	CSV        bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON       bool    `name:"json" xor:"form" help:"Print one array of rows and nothing else."`
+	CSV        bool    `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot       string  `help:"Folder for the figures, as SVG and PNG." placeholder:"DIR" type:"path"`
 }
 

@@ -32,8 +32,8 @@ type Timetable struct {
 	Bars     string  `help:"Restrictions as CSV: task id, crawler (from 0; any), from, to." placeholder:"FILE" type:"path"`
 	Schedule string  `help:"Write the schedule as CSV: id, crawler, slot, time." placeholder:"FILE" type:"path"`
 	Seed     uint64  `help:"Seed." default:"1"`
-	JSON     bool    `name:"json" help:"Print one array of rows and nothing else."`
-	CSV      bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON     bool    `name:"json" xor:"form" help:"Print one array of rows and nothing else."`
+	CSV      bool    `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot     string  `help:"Folder for figure 10, as SVG and PNG." placeholder:"DIR" type:"path"`
 }
 

@@ -30,8 +30,8 @@ type Cmd struct {
 	Stale    float64 `help:"Share of every bucket that is obsolete at the beginning; the paper's is not given." default:"0"`
 	Long     bool    `help:"Also experiment 3: strategy 1, versions 1 and 3, 14 and 28 periods (with --plot it is implied)."`
 	Seed     uint64  `help:"Taken for likeness with the other experiments; nothing here is random." default:"1"`
-	JSON     bool    `name:"json" help:"Print one array of rows and nothing else."`
-	CSV      bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON     bool    `name:"json" xor:"form" help:"Print one array of rows and nothing else."`
+	CSV      bool    `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot     string  `help:"Folder for the figures, as SVG and PNG." placeholder:"DIR" type:"path"`
 }
 

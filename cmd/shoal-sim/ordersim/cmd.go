@@ -46,8 +46,8 @@ type Cmd struct {
 	Sample int    `help:"Pages over which Kendall's tau is taken." default:"5000"`
 	Seed   uint64 `help:"Seed." default:"1"`
 	Runs   int    `help:"Run so many seeds from --seed on; tables show mean and standard deviation, and in how many of the runs a claim holds." default:"1"`
-	JSON   bool   `name:"json" help:"Print one array of rows and nothing else."`
-	CSV    bool   `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON   bool   `name:"json" xor:"form" help:"Print one array of rows and nothing else."`
+	CSV    bool   `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot   string `help:"Folder for the figures, as SVG and PNG." placeholder:"DIR"`
 }
 

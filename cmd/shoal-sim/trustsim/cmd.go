@@ -37,8 +37,8 @@ type Command struct {
 	Learn   bool      `help:"Learn T from a run in shadow, with the same liars in it, before the run that counts. Without it T is 18."`
 	Storm   int       `help:"New lying peers a day in the attack sybils. 0: a fifth of --peers." default:"0"`
 	Cores   int       `help:"Runs at a time. 0: as many as there are processors." default:"0"`
-	JSON    bool      `name:"json" help:"Print one array of rows and nothing else."`
-	CSV     bool      `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON    bool      `name:"json" xor:"form" help:"Print one array of rows and nothing else."`
+	CSV     bool      `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot    string    `help:"Folder for the figures, as SVG and PNG." placeholder:"DIR" type:"path"`
 }
 
