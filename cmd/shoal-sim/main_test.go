@@ -50,6 +50,16 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestOneForm: results come in one form, and who asks for two is told.
+func TestOneForm(t *testing.T) {
+	for _, command := range []string{"recrawl", "sweep", "allocate", "timetable", "cycle", "ordering", "ordering-pond", "overlay", "trust"} {
+		var out, errs strings.Builder
+		if code := run(t.Context(), []string{command, "--json", "--csv"}, streams{&out, &errs}); code != 2 || !strings.Contains(errs.String(), "--json and --csv can't be used together") {
+			t.Errorf("%s: %d\n%.200s%s", command, code, out.String(), errs.String())
+		}
+	}
+}
+
 // TestJSON: the experiments' results are spelt as all of Shoal's JSON, but for the minutes of the paper's model.
 func TestJSON(t *testing.T) {
 	for _, args := range []string{

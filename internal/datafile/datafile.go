@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,15 +32,40 @@ func Open(path string) (io.ReadCloser, error) {
 	}{r, f}, nil
 }
 
-// Unpacked reads r, and unpacks it if it is gzip.
+// ErrCut says that the rest of a packed file is missing, as after a download that broke off.
+var ErrCut = errors.New("the file is cut short: its gzip has no end; fetch or pack it again")
+
+// Unpacked reads r, and unpacks it if it is gzip. It leaves out the byte order mark with which some programs begin a text.
 func Unpacked(r io.Reader) (*bufio.Reader, error) {
 	br := bufio.NewReaderSize(r, 1<<16)
 	if magic, _ := br.Peek(2); !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return br, nil
+		return unmarked(br), nil
 	}
 	z, err := gzip.NewReader(br)
 	if err != nil {
-		return nil, err
+		return nil, cut(err)
 	}
-	return bufio.NewReaderSize(z, 1<<16), nil
+	return unmarked(bufio.NewReaderSize(packed{z}, 1<<16)), nil
+}
+
+func unmarked(r *bufio.Reader) *bufio.Reader {
+	if mark, _ := r.Peek(3); bytes.Equal(mark, []byte("\ufeff")) {
+		_, _ = r.Discard(3) // they are in the buffer
+	}
+	return r
+}
+
+// packed reads gzip, and names the end that comes too early.
+type packed struct{ z *gzip.Reader }
+
+func (p packed) Read(b []byte) (int, error) {
+	n, err := p.z.Read(b)
+	return n, cut(err)
+}
+
+func cut(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrCut
+	}
+	return err
 }

@@ -41,7 +41,7 @@ func ReadEmbedding(r io.Reader, name string) ([]Point, error) {
 	var points []Point
 	lines := bufio.NewScanner(r)
 	n := 1
-	for ; lines.Scan(); n++ {
+	for ; lines.Scan() && lines.Err() == nil; n++ { // before the error there may be a piece of a line
 		fields := strings.Fields(lines.Text())
 		if len(fields) == 0 {
 			continue
@@ -50,7 +50,7 @@ func ReadEmbedding(r io.Reader, name string) ([]Point, error) {
 			return nil, fmt.Errorf("%w: %s:%d: this is a matrix of times, with commas; want an embedding, lines of: id x y", ErrLatency, name, n)
 		}
 		if len(fields) != 3 {
-			return nil, fmt.Errorf("%w: %s:%d: %d fields, want 3: id x y", ErrLatency, name, n, len(fields))
+			return nil, fmt.Errorf("%w: %s:%d: %d fields, want 3: id x y (a matrix of times, which shoal-sim overlay takes, has commas between its cells)", ErrLatency, name, n, len(fields))
 		}
 		var v [2]float64
 		for i, s := range fields[1:] {

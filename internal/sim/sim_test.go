@@ -103,6 +103,8 @@ func TestBadLatencyFileIsNamedWithLine(t *testing.T) {
 		"0 1 NaN\n":                   `:1: "NaN"`,
 		"0 1 2\n":                     "1 points",
 		"a,b\n0,1\n":                  ":1: this is a matrix",
+		"0;1\n1;0\n":                  ":1: 1 fields, want 3: id x y (a matrix of times, which shoal-sim overlay takes, has commas",
+		"0\t1\t2\t3\n":                ":1: 4 fields, want 3: id x y (a matrix of times, which shoal-sim overlay takes, has commas",
 		strings.Repeat("1 7 7\n", 30): "all 30 points are in one place",
 	} {
 		path := filepath.Join(dir, "short.txt")

@@ -71,8 +71,27 @@ var columns = []string{"model", "ideal", "ideal time", "ideal_time", "time", "po
 // Parameters may be named, as a=1.5 b=.2, and then come in any order. An id may come again: every line is a page of its own. Errors call
 // the file name.
 func ReadPages(r io.Reader, name string, span float64) (ids []string, pages []Page, err error) {
+	return readPages(r, name, span, func(string) error { return nil })
+}
+
+// ReadDistinctPages reads pages as ReadPages does, for who needs to tell them by their ids: an id that comes again is an error.
+func ReadDistinctPages(r io.Reader, name string, span float64) (ids []string, pages []Page, err error) {
+	known := map[string]bool{}
+	return readPages(r, name, span, func(id string) error {
+		if known[id] {
+			return fmt.Errorf("id %.80q stands in an earlier line too: give each page an id of its own", id)
+		}
+		known[strings.Clone(id)] = true
+		return nil
+	})
+}
+
+func readPages(r io.Reader, name string, span float64, take func(id string) error) (ids []string, pages []Page, err error) {
 	weighs := false // any page
 	err = rows(r, name, "id", 3, 6, func(f []string) error {
+		if err := take(f[0]); err != nil {
+			return err
+		}
 		m, err := ParseModel(f[1], f[2], span)
 		if err != nil {
 			return err
@@ -334,8 +353,8 @@ func ReadPositions(r io.Reader, name string, c Clicks) (map[string]float64, erro
 }
 
 // ReadBars reads restrictions, one a line: task id, crawler (from 0; empty or any: all), from, to. tasks returns the tasks of an id; the
-// restriction holds for all of them.
-func ReadBars(r io.Reader, name string, tasks func(id string) []int) ([]Bar, error) {
+// restriction holds for all of them. There are so many crawlers.
+func ReadBars(r io.Reader, name string, crawlers int, tasks func(id string) []int) ([]Bar, error) {
 	var bars []Bar
 	err := rows(r, name, "id", 4, 4, func(f []string) error {
 		b := Bar{Crawler: -1}
@@ -347,6 +366,9 @@ func ReadBars(r io.Reader, name string, tasks func(id string) []int) ([]Bar, err
 			k, err := strconv.Atoi(f[1])
 			if err != nil || k < 0 {
 				return fmt.Errorf("crawler %.80q is neither a number from 0 nor any", f[1])
+			}
+			if k >= crawlers {
+				return fmt.Errorf("no crawler %d: want 0 to %d, or any", k, crawlers-1)
 			}
 			b.Crawler = k
 		}

@@ -74,7 +74,7 @@ func TestReadTasksAndClicks(t *testing.T) {
 	if _, _, _, err = ReadTasks(strings.NewReader("a,.5\n\n# far\nb,3\n"), "t.csv", 2); err == nil || !strings.Contains(err.Error(), "t.csv:4") {
 		t.Error(err)
 	}
-	bars, err := ReadBars(strings.NewReader("id,crawler,from,to\na,any,0,.5\n"), "b.csv", func(id string) []int { return map[string][]int{"a": {0, 2}}[id] })
+	bars, err := ReadBars(strings.NewReader("id,crawler,from,to\na,any,0,.5\n"), "b.csv", 1, func(id string) []int { return map[string][]int{"a": {0, 2}}[id] })
 	if err != nil || len(bars) != 2 || bars[1].Task != 2 || bars[1].Crawler != -1 {
 		t.Errorf("a restriction on an id that two tasks have: %v %v", bars, err)
 	}

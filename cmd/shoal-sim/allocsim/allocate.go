@@ -2,13 +2,11 @@ package allocsim
 
 import (
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -35,15 +33,15 @@ type Allocate struct {
 	Pages      string  `help:"Read the pages from a CSV instead: id, model, parameters, weight, min, max. Models: poisson RATE, pareto A B, weibull L A, quasi U:K.., empirical GAP.." placeholder:"FILE" type:"path"`
 	Clicks     string  `help:"With --positions: the click curve as CSV: result page, position, frequency." placeholder:"FILE" type:"path"`
 	Positions  string  `help:"Embarrassment weights of --pages as CSV: id, result page, position, probability, d." placeholder:"FILE" type:"path"`
-	Span       float64 `help:"Length of the scheduling interval, with --pages." default:"1"`
+	Span       float64 `help:"Length of the scheduling interval; with --pages." default:"1"`
 	Allocation string  `help:"Write the optimal allocation as CSV: id, crawls." placeholder:"FILE" type:"path"`
 	Cores      int     `help:"Workers; 0: all cores." default:"1"`
 	Twin       bool    `help:"Also run the heap greedy, and two workers, and compare." default:"true" negatable:""`
 	Figures    bool    `help:"Run the experiments of the paper's figures 7 to 9 too (with --plot it is implied)."`
 	Changes    string  `help:"Real page changes for figure 6: the Open Terms Archive's contrib versions as TSV, gzip is fine." placeholder:"FILE" env:"SHOAL_CHANGES" type:"path"`
 	Seed       uint64  `help:"Seed." default:"1"`
-	JSON       bool    `name:"json" help:"Print one array of rows and nothing else."`
-	CSV        bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON       bool    `name:"json" xor:"form" help:"Print one array of rows and nothing else."`
+	CSV        bool    `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot       string  `help:"Folder for the figures, as SVG and PNG." placeholder:"DIR" type:"path"`
 }
 
@@ -85,7 +83,13 @@ func ParseMix(s string) (Mix, error) {
 
 // Run does the experiment.
 func (c *Allocate) Run(ctx context.Context, out, errw io.Writer) error {
+	if err := c.check(); err != nil {
+		return err
+	}
 	if err := figure.CanWrite(c.Plot); err != nil {
+		return err
+	}
+	if err := canCreate("allocation", c.Allocation); err != nil {
 		return err
 	}
 	rows, err := c.rows(ctx, errw)
@@ -131,22 +135,16 @@ func (c *Allocate) problem() (ids []string, p allocate.Problem, mix string, err 
 		if err != nil {
 			return nil, p, "", err
 		}
-		if c.N < 1 || !(c.Theta >= 0 && c.Theta <= 1) || !(c.Mean > 0) || c.R < 0 {
-			return nil, p, "", fmt.Errorf("%w: want --n of at least 1, --r of at least 0, --mean above 0 and --theta from 0 to 1", ErrFlags)
-		}
 		p.Pages, err = NewPages(rand.New(rand.NewPCG(c.Seed, 1)), World{N: c.N, Theta: c.Theta, Mean: c.Mean, Mix: m, Shape: c.Shape, Weighted: c.Embarrass})
 		return nil, p, m.String(), err
 	}
 	p.Span = c.Span
 	err = open(c.Pages, func(r io.Reader) (err error) {
-		ids, p.Pages, err = allocate.ReadPages(r, c.Pages, c.Span)
+		ids, p.Pages, err = allocate.ReadDistinctPages(r, c.Pages, c.Span)
 		return err
 	})
 	if err != nil {
 		return nil, p, "", err
-	}
-	if (c.Clicks == "") != (c.Positions == "") {
-		return nil, p, "", fmt.Errorf("%w: --clicks and --positions go together", ErrFlags)
 	}
 	if c.Clicks != "" {
 		err = weigh(c.Clicks, c.Positions, ids, p.Pages)
@@ -285,27 +283,4 @@ func unweighted(p allocate.Problem) ([]int32, error) {
 	p.Pages = pages
 	r, err := allocate.Solve(p)
 	return r.X, err
-}
-
-func writeAllocation(name string, ids []string, x []int32) (err error) {
-	f, err := os.Create(name)
-	if err != nil {
-		return fmt.Errorf("allocsim: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := csv.NewWriter(f)
-	if err := w.Write([]string{"id", "crawls"}); err != nil {
-		return err
-	}
-	for i, n := range x {
-		id := strconv.Itoa(i)
-		if ids != nil {
-			id = ids[i]
-		}
-		if err := w.Write([]string{id, strconv.Itoa(int(n))}); err != nil {
-			return err
-		}
-	}
-	w.Flush()
-	return w.Error()
 }

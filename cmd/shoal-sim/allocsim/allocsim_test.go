@@ -15,7 +15,7 @@ import (
 func TestAllocate(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer
-	c := Allocate{N: 3000, R: 9000, Mix: "50/30/10/10", Mean: 1.5, Shape: 1.5, Cores: 1, Twin: true, JSON: true, Plot: dir, Seed: 1}
+	c := Allocate{N: 3000, R: 9000, Mix: "50/30/10/10", Mean: 1.5, Shape: 1.5, Span: 1, Cores: 1, Twin: true, JSON: true, Plot: dir, Seed: 1}
 	if err := c.Run(context.Background(), &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestFiles(t *testing.T) {
 
 func TestTimetable(t *testing.T) {
 	var out bytes.Buffer
-	c := Timetable{Count: 100_000, Crawlers: 10, Quasi: .2, Ideal: "phases", Seed: 1, JSON: true, Plot: t.TempDir()}
+	c := Timetable{Count: 100_000, Crawlers: 10, Quasi: .2, Ideal: "phases", Span: 1, Seed: 1, JSON: true, Plot: t.TempDir()}
 	if err := c.Run(context.Background(), &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}

@@ -217,7 +217,7 @@ func ReadChanges(r io.Reader, name string, least int) (map[string][]float64, err
 	at := map[string][]float64{}
 	s := bufio.NewScanner(br)
 	s.Buffer(nil, 1<<20)
-	for line := 1; s.Scan(); line++ {
+	for line := 1; s.Scan() && s.Err() == nil; line++ { // before the error there may be a piece of a line
 		f := strings.SplitN(s.Text(), "\t", 7)
 		if len(f) < 7 {
 			return nil, fmt.Errorf("%w: %s:%d: %d fields, want 7", allocate.ErrCSV, name, line, len(f))

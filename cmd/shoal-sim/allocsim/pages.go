@@ -95,7 +95,7 @@ func (w World) model(rng *rand.Rand, rate float64) (allocate.Model, error) {
 
 // quasi has on average twice as many potential updates as updates.
 func quasi(rng *rand.Rand, rate float64) (allocate.Model, error) {
-	q := min(int(math.Ceil(2*rate)), allocate.MaxInstants)
+	q := int(min(math.Ceil(2*rate), allocate.MaxInstants)) // a large rate is no int
 	u, k := make([]float64, q), make([]float64, q)
 	for j := range u {
 		u[j] = rng.Float64()

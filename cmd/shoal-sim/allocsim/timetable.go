@@ -2,14 +2,13 @@ package allocsim
 
 import (
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -29,12 +28,12 @@ type Timetable struct {
 	Idle     float64 `help:"Slots beyond the crawls, as a share of the crawls." default:"0"`
 	Quasi    float64 `help:"Share of crawls that must not begin early." default:"0.2"`
 	Ideal    string  `help:"Generated ideal times: phases (pages crawled at even distances, each from a time of its own), even (the same by the paper's i/(x+1), so that all pages begin together) or random (all independent)." default:"phases" enum:"phases,even,random"`
-	Span     float64 `help:"Length of the scheduling interval, with --tasks." default:"1"`
+	Span     float64 `help:"Length of the scheduling interval; with --tasks." default:"1"`
 	Bars     string  `help:"Restrictions as CSV: task id, crawler (from 0; any), from, to." placeholder:"FILE" type:"path"`
 	Schedule string  `help:"Write the schedule as CSV: id, crawler, slot, time." placeholder:"FILE" type:"path"`
 	Seed     uint64  `help:"Seed." default:"1"`
-	JSON     bool    `name:"json" help:"Print one array of rows and nothing else."`
-	CSV      bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON     bool    `name:"json" xor:"form" help:"Print one array of rows and nothing else."`
+	CSV      bool    `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot     string  `help:"Folder for figure 10, as SVG and PNG." placeholder:"DIR" type:"path"`
 }
 
@@ -60,6 +59,9 @@ func (c *Timetable) Run(ctx context.Context, out, errw io.Writer) error {
 	if err := figure.CanWrite(c.Plot); err != nil {
 		return err
 	}
+	if err := canCreate("schedule", c.Schedule); err != nil {
+		return err
+	}
 	ids, p, err := c.problem()
 	if err != nil {
 		return err
@@ -71,7 +73,7 @@ func (c *Timetable) Run(ctx context.Context, out, errw io.Writer) error {
 	start := time.Now()
 	s, err := allocate.Timetable(p)
 	if err != nil {
-		return err
+		return c.advised(err)
 	}
 	row, hist := c.measure(p, s)
 	row.Seconds = time.Since(start).Seconds() - row.Seconds
@@ -110,6 +112,7 @@ const maxIdle = 100
 
 func (c *Timetable) problem() (ids []string, p allocate.TimetableProblem, err error) {
 	p.Span = 1
+	n := c.Count
 	if c.Tasks != "" {
 		if p.Span = c.Span; !(c.Span > 0 && c.Span <= math.MaxFloat64) {
 			return nil, p, fmt.Errorf("%w: --span %g: want a number above 0", ErrFlags, c.Span)
@@ -121,49 +124,72 @@ func (c *Timetable) problem() (ids []string, p allocate.TimetableProblem, err er
 		if err != nil {
 			return nil, p, err
 		}
-	} else {
-		if c.Count < 1 || c.Count > allocate.MaxTasks || !(c.Quasi >= 0 && c.Quasi <= 1) {
-			return nil, p, fmt.Errorf("%w: --count %d, --quasi %g: want 1 to %d crawls, and a share from 0 to 1", ErrFlags, c.Count, c.Quasi, allocate.MaxTasks)
-		}
-		if p.Ideal, p.Release, err = c.draw(); err != nil {
+		n = len(p.Ideal)
+	} else if c.Count < 1 || c.Count > allocate.MaxTasks || !(c.Quasi >= 0 && c.Quasi <= 1) {
+		return nil, p, fmt.Errorf("%w: --count %d, --quasi %g: want 1 to %d crawls, and a share from 0 to 1", ErrFlags, c.Count, c.Quasi, allocate.MaxTasks)
+	} else if c.Span != 1 {
+		return nil, p, fmt.Errorf("%w: --span %g is for the crawls of a file, which --tasks names; drawn crawls have an interval of length 1", ErrFlags, c.Span)
+	}
+	if p.Slots, err = c.slots(n); err != nil {
+		return nil, p, err
+	}
+	if c.Tasks == "" {
+		if p.Ideal, p.Release, err = c.draw(slices.Max(p.Slots)); err != nil {
 			return nil, p, err
 		}
 	}
-	if c.Slots != "" {
-		for _, w := range strings.Split(c.Slots, ",") {
-			n, err := strconv.Atoi(strings.TrimSpace(w))
-			if err != nil || n < 0 {
-				return nil, p, fmt.Errorf("%w: slots %q: want whole numbers separated by commas", ErrFlags, c.Slots)
-			}
-			p.Slots = append(p.Slots, n)
-		}
-	} else {
-		if c.Crawlers < 1 || c.Crawlers > allocate.MaxCrawlers || !(c.Idle >= 0 && c.Idle <= maxIdle) {
-			return nil, p, fmt.Errorf("%w: --crawlers %d, --idle %g: want 1 to %d crawlers, and idle slots of 0 to %d times the crawls", ErrFlags, c.Crawlers, c.Idle, allocate.MaxCrawlers, maxIdle)
-		}
-		each := int(math.Ceil(float64(len(p.Ideal)) * (1 + c.Idle) / float64(c.Crawlers)))
-		for range c.Crawlers {
-			p.Slots = append(p.Slots, each)
-		}
-	}
 	if c.Bars != "" {
-		p.Barred, err = c.readBars(ids)
+		p.Barred, err = c.readBars(ids, n, len(p.Slots))
 	}
 	return ids, p, err
 }
 
-func (c *Timetable) readBars(ids []string) (bars []allocate.Bar, err error) {
+// slots are those of every crawler, for n crawls.
+func (c *Timetable) slots(n int) (all []int, err error) {
+	if c.Slots != "" {
+		for _, w := range strings.Split(c.Slots, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(w))
+			if err != nil || n < 0 {
+				return nil, fmt.Errorf("%w: --slots %q: want whole numbers separated by commas", ErrFlags, c.Slots)
+			}
+			all = append(all, n)
+		}
+		return all, nil
+	}
+	if c.Crawlers < 1 || c.Crawlers > allocate.MaxCrawlers || !(c.Idle >= 0 && c.Idle <= maxIdle) {
+		return nil, fmt.Errorf("%w: --crawlers %d, --idle %g: want 1 to %d crawlers, and idle slots of 0 to %d times the crawls", ErrFlags, c.Crawlers, c.Idle, allocate.MaxCrawlers, maxIdle)
+	}
+	each := int(math.Ceil(float64(n) * (1 + c.Idle) / float64(c.Crawlers)))
+	return slices.Repeat([]int{each}, c.Crawlers), nil
+}
+
+// advised says what to do where the slots do not do for the crawls.
+func (c *Timetable) advised(err error) error {
+	if !errors.Is(err, allocate.ErrInfeasible) {
+		return err
+	}
+	more := fmt.Sprintf("give more slots with --idle, of 0 to %d times the crawls", maxIdle)
+	if c.Slots != "" {
+		more = "give more slots with --slots"
+	}
+	if c.Bars != "" {
+		more += ", or bar less with --bars"
+	}
+	return fmt.Errorf("%w: %s", err, more)
+}
+
+func (c *Timetable) readBars(ids []string, n, crawlers int) (bars []allocate.Bar, err error) {
 	index := map[string][]int{}
 	for i, id := range ids {
 		index[id] = append(index[id], i)
 	}
 	err = open(c.Bars, func(r io.Reader) error {
-		bars, err = allocate.ReadBars(r, c.Bars, func(id string) []int {
+		bars, err = allocate.ReadBars(r, c.Bars, crawlers, func(id string) []int {
 			if ids != nil {
 				return index[id]
 			}
-			if n, err := strconv.Atoi(id); err == nil {
-				return []int{n}
+			if i, err := strconv.Atoi(id); err == nil && i >= 0 && i < n {
+				return []int{i}
 			}
 			return nil
 		})
@@ -181,20 +207,29 @@ const (
 // draw makes the ideal times. With phases, pages are crawled at even distances: quasi-deterministic ones hourly at a time of their own, the
 // others ten times from where the day before left them, which was a full timetable, so that phases are evenly spread. With even, the times are
 // the paper's i/(x+1): all pages of as many crawls want the same times. With random, every time is independent of all others: crawls bunch by
-// the square root of their number, and distances grow with it.
-func (c *Timetable) draw() (ideal []float64, release []bool, err error) {
+// the square root of their number, and distances grow with it. Most is the number of slots of the crawler that has most.
+func (c *Timetable) draw(most int) (ideal []float64, release []bool, err error) {
 	rng := rand.New(rand.NewPCG(c.Seed, 10))
 	n := c.Count
 	ideal, release = make([]float64, 0, n), make([]bool, 0, n)
 	held := int(math.Round(c.Quasi * float64(n)))
 	// A crawl that must not begin early needs a slot after it: none are asked for in the last slots of the interval.
-	last := max(0, 1-200*math.Sqrt(float64(max(c.Crawlers, 1)))/max(float64(n), 1e4))
+	last := max(0, min(1-200*math.Sqrt(float64(max(c.Crawlers, 1)))/max(float64(n), 1e4), 1-1/float64(max(most, 1))))
+	before := func(t float64) float64 {
+		switch {
+		case t <= last:
+			return t
+		case t < 1-last: // where the last slots are more than half of the interval, that far before them is before its beginning
+			return t * last
+		}
+		return t - (1 - last)
+	}
 	switch c.Ideal {
 	case "random":
 		for i := range n {
 			t := rng.Float64()
-			if i < held && t > last {
-				t -= 1 - last
+			if i < held {
+				t = before(t)
 			}
 			ideal, release = append(ideal, t), append(release, i < held)
 		}
@@ -203,10 +238,7 @@ func (c *Timetable) draw() (ideal []float64, release []bool, err error) {
 		for i := 0; len(ideal) < held; i++ {
 			phase := (float64(i) + rng.Float64()) / services
 			for k := 0; k < quasiCrawls && len(ideal) < held; k++ {
-				t := (float64(k) + phase) / quasiCrawls
-				if t > last {
-					t -= 1 - last
-				}
+				t := before((float64(k) + phase) / quasiCrawls)
 				ideal, release = append(ideal, t), append(release, true)
 			}
 		}
@@ -325,28 +357,4 @@ func twin(p allocate.TimetableProblem) (seconds, ratio float64, err error) {
 		return 0, 0, fmt.Errorf("allocsim: the timetable costs %g, a general solver's %g", s.Cost, want)
 	}
 	return seconds, seconds / ours, nil
-}
-
-func writeSchedule(name string, ids []string, p allocate.TimetableProblem, s *allocate.Schedule) (err error) {
-	f, err := os.Create(name)
-	if err != nil {
-		return fmt.Errorf("allocsim: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	w := csv.NewWriter(f)
-	if err := w.Write([]string{"id", "crawler", "slot", "time"}); err != nil {
-		return err
-	}
-	for i := range p.Ideal {
-		id := strconv.Itoa(i)
-		if ids != nil {
-			id = ids[i]
-		}
-		k, l, t := s.At(i)
-		if err := w.Write([]string{id, strconv.Itoa(k), strconv.Itoa(l), strconv.FormatFloat(t, 'g', 17, 64)}); err != nil {
-			return err
-		}
-	}
-	w.Flush()
-	return w.Error()
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -29,8 +30,8 @@ type Cmd struct {
 	Stale    float64 `help:"Share of every bucket that is obsolete at the beginning; the paper's is not given." default:"0"`
 	Long     bool    `help:"Also experiment 3: strategy 1, versions 1 and 3, 14 and 28 periods (with --plot it is implied)."`
 	Seed     uint64  `help:"Taken for likeness with the other experiments; nothing here is random." default:"1"`
-	JSON     bool    `name:"json" help:"Print one array of rows and nothing else."`
-	CSV      bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON     bool    `name:"json" xor:"form" help:"Print one array of rows and nothing else."`
+	CSV      bool    `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot     string  `help:"Folder for the figures, as SVG and PNG." placeholder:"DIR" type:"path"`
 }
 
@@ -65,6 +66,12 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 	}
 	if c.Periods < 1 || c.Periods > cycle.MaxPeriods {
 		return fmt.Errorf("%w: %d periods; want 1 to %d", ErrFlags, c.Periods, cycle.MaxPeriods)
+	}
+	if err := once("strategy", c.Strategy); err != nil {
+		return err
+	}
+	if err := once("version", c.Version); err != nil {
+		return err
 	}
 	if err := figure.CanWrite(c.Plot); err != nil {
 		return err
@@ -127,6 +134,16 @@ func (c *Cmd) Run(ctx context.Context, out, errw io.Writer) error {
 			100*r.Gap, r.Total, r.Obsolete, p, 100*r.Never, 100*r.Often, r.Seconds)
 	}
 	return w.Flush()
+}
+
+// once refuses a number that stands twice in a list.
+func once(flag string, numbers []int) error {
+	for i, n := range numbers {
+		if slices.Contains(numbers[:i], n) {
+			return fmt.Errorf("%w: --%s: %d is named twice", ErrFlags, flag, n)
+		}
+	}
+	return nil
 }
 
 func solve(strategy, version, periods int, fit cycle.PaperRates, stale float64) (Row, error) {

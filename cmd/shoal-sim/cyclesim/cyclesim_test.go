@@ -8,8 +8,21 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+// TestNoNumberTwice: a strategy or version that is named twice is refused, before any is solved.
+func TestNoNumberTwice(t *testing.T) {
+	for want, c := range map[string]Cmd{
+		"--strategy: 1 is named twice": {Strategy: []int{1, 1}, Version: []int{1}, Periods: 14, Rates: "power"},
+		"--version: 2 is named twice":  {Strategy: []int{1}, Version: []int{2, 1, 2}, Periods: 14, Rates: "power"},
+	} {
+		if err := c.Run(context.Background(), io.Discard, io.Discard); !errors.Is(err, ErrFlags) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
 
 func TestRun(t *testing.T) {
 	dir := t.TempDir()

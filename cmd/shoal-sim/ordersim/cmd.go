@@ -20,23 +20,23 @@ import (
 // Cmd is `shoal-sim ordering`.
 type Cmd struct {
 	Graph     []string `help:"Graph to crawl, besides the synthetic one or instead of it: lines of two page numbers or two URLs, or Kleinberg's form; gzip is fine. May be repeated." placeholder:"FILE" type:"existingfile"`
-	Synthetic int      `help:"Pages of the synthetic Web; default: 100,000 when no graph is given, else none." placeholder:"N"`
-	Sites     int      `help:"Sites of the synthetic Web; default: one for 60 pages." placeholder:"N"`
-	Links     float64  `help:"Mean links of a synthetic page that has any." default:"30"`
-	SitePages int      `help:"Mean pages of a site in graphs without URLs, whose sites are runs of numbers." default:"100"`
-	Seeds     float64  `help:"Share of the sites whose home page is a seed." default:"0.1"`
+	Synthetic int      `help:"Pages of the synthetic Web; 0: 100,000 when no graph is given, else none." placeholder:"N"`
+	Sites     int      `help:"Sites of the synthetic Web; 0: one for 60 pages." placeholder:"N"`
+	Links     float64  `help:"Mean links of a synthetic page that has any, 1 to 1000; 0: 30." default:"30"`
+	SitePages int      `help:"Mean pages of a site in graphs without URLs, whose sites are runs of numbers; 0: 100." default:"100"`
+	Seeds     float64  `help:"Share of the sites whose home page is a seed; 0: 0.1." default:"0.1"`
 
 	Ordering  []string `help:"Orderings to compare; default: all." placeholder:"NAME"`
-	Batch     int      `help:"Pages between two PageRanks of the batch orderings; default: a 35th of the pages, as often as in the paper (there 100,000)." placeholder:"K"`
+	Batch     int      `help:"Pages between two PageRanks of the batch orderings; 0: a 35th of the pages, as often as in the paper (there 100,000)." placeholder:"K"`
 	Depth     int      `help:"Largest depth of static pages; 0: none. The product's is 15." default:"0"`
 	DynDepth  int      `help:"Largest depth of dynamic pages; 0: none. The product's is 5." default:"0"`
 	SiteLimit int      `help:"Pages fetched of a site at most; 0: all. The product's is 25,000." default:"0"`
 
 	Previous string  `help:"Graph of an earlier crawl, for the historical orderings; default: derived from the graph." placeholder:"FILE" type:"existingfile"`
-	Absent   float64 `help:"Derived earlier crawl: share of the pages that were not there." default:"0.45"`
-	Held     float64 `help:"Derived earlier crawl: share of the PageRank that those hold." default:"0.28"`
-	Weekly   float64 `help:"Derived earlier crawl: share of the links created within a week." default:"0.25"`
-	Weeks    float64 `help:"Derived earlier crawl: weeks since." default:"17"`
+	Absent   float64 `help:"Derived earlier crawl: share of the pages that were not there; 0: 0.45." default:"0.45"`
+	Held     float64 `help:"Derived earlier crawl: share of the PageRank that those hold; 0: 0.28." default:"0.28"`
+	Weekly   float64 `help:"Derived earlier crawl: share of the links created within a week; 0: 0.25." default:"0.25"`
+	Weeks    float64 `help:"Derived earlier crawl: weeks since; 0: 17." default:"17"`
 
 	Robots    int           `help:"Sites visited at a time. Above 1, time counts too." default:"1"`
 	Wait      time.Duration `help:"Between two visits of a site, when time counts." default:"15s"`
@@ -46,8 +46,8 @@ type Cmd struct {
 	Sample int    `help:"Pages over which Kendall's tau is taken." default:"5000"`
 	Seed   uint64 `help:"Seed." default:"1"`
 	Runs   int    `help:"Run so many seeds from --seed on; tables show mean and standard deviation, and in how many of the runs a claim holds." default:"1"`
-	JSON   bool   `name:"json" help:"Print one array of rows and nothing else."`
-	CSV    bool   `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON   bool   `name:"json" xor:"form" help:"Print one array of rows and nothing else."`
+	CSV    bool   `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot   string `help:"Folder for the figures, as SVG and PNG." placeholder:"DIR"`
 }
 
@@ -192,9 +192,12 @@ func (c *Cmd) orderings() ([]string, error) {
 	if len(c.Ordering) == 0 {
 		return order.Names(), nil
 	}
-	for _, n := range c.Ordering {
+	for i, n := range c.Ordering {
 		if !slices.Contains(order.Names(), n) {
 			return nil, fmt.Errorf("%w: unknown ordering %q; known: %s", ErrInput, n, strings.Join(order.Names(), " "))
+		}
+		if slices.Contains(c.Ordering[:i], n) {
+			return nil, fmt.Errorf("%w: --ordering: %s is named twice", ErrInput, n)
 		}
 	}
 	return c.Ordering, nil
@@ -233,8 +236,8 @@ func (c *Cmd) load(file string) (Web, error) {
 func (c *Cmd) compare(ctx context.Context, w Web, before *Web, names []string, errw io.Writer) (Result, error) {
 	all := w.Graph.Pages()
 	w = w.Crawlable()
-	if w.Graph.Pages() < 2 {
-		return Result{}, fmt.Errorf("%w: graph %s: of %d pages the %d seeds reach %d, which is nothing to order: give more seeds (--seeds 1), or a graph with links", ErrInput, w.Name, all, len(w.Seeds), w.Graph.Pages())
+	if w.Graph.Pages() < 2 || len(w.Graph.Arcs) == 0 {
+		return Result{}, fmt.Errorf("%w: graph %s: of %d pages the %d seeds reach %d, with %d links, which is nothing to order: give more seeds (--seeds 1), or a graph with links", ErrInput, w.Name, all, len(w.Seeds), w.Graph.Pages(), len(w.Graph.Arcs))
 	}
 	res := Result{Web: w}
 	began := time.Now()
@@ -242,8 +245,9 @@ func (c *Cmd) compare(ctx context.Context, w Web, before *Web, names []string, e
 	res.RankS = time.Since(began).Seconds()
 	if before != nil {
 		res.Earlier = Match(w, res.Rank, *before)
-		if len(res.Earlier.Ranks) == 0 {
-			return Result{}, fmt.Errorf("%w: --previous %s shares no page with %s: want an earlier crawl of the same pages, by URL or by number", ErrInput, before.Name, w.Name)
+		historical := slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, order.Historical) })
+		if historical && !res.Earlier.knows(w) {
+			return Result{}, fmt.Errorf("%w: --previous %s shares no page with %s, as far as its seeds reach: want an earlier crawl of the same pages, by URL or by number", ErrInput, before.Name, w.Name)
 		}
 	} else {
 		e, err := Derive(w, res.Rank, DeriveConfig{Absent: c.Absent, Held: c.Held, Weekly: c.Weekly, Weeks: c.Weeks}, c.Seed)

@@ -34,9 +34,15 @@ func Derive(w Web, rank []float64, c DeriveConfig, seed uint64) (Earlier, error)
 	fill(&c.Held, .28)
 	fill(&c.Weekly, .25)
 	fill(&c.Weeks, 17)
-	if !(c.Absent > 0 && c.Absent < 1 && c.Held > 0 && c.Held <= c.Absent && c.Weekly > 0 && c.Weekly < 1 && c.Weeks > 0) {
-		return Earlier{}, fmt.Errorf("%w: an earlier crawl lacking %v of the pages with %v of the PageRank, %v new links a week, %v weeks ago",
-			ErrInput, c.Absent, c.Held, c.Weekly, c.Weeks)
+	switch {
+	case !(c.Absent > 0 && c.Absent < 1):
+		return Earlier{}, fmt.Errorf("%w: earlier crawl: --absent %v: want a share above 0 and below 1, or 0 for 0.45", ErrInput, c.Absent)
+	case !(c.Held > 0 && c.Held <= c.Absent):
+		return Earlier{}, fmt.Errorf("%w: earlier crawl: --held %v with --absent %v: want --held above 0, at most --absent, or 0 for 0.28", ErrInput, c.Held, c.Absent)
+	case !(c.Weekly > 0 && c.Weekly < 1):
+		return Earlier{}, fmt.Errorf("%w: earlier crawl: --weekly %v: want a share above 0 and below 1, or 0 for 0.25", ErrInput, c.Weekly)
+	case !(c.Weeks > 0):
+		return Earlier{}, fmt.Errorf("%w: earlier crawl: --weeks %v: want more than 0, or 0 for 17", ErrInput, c.Weeks)
 	}
 	rng := rand.New(rand.NewPCG(seed, 0x01d))
 	there := absentees(rng, rank, c.Absent, c.Held)
@@ -78,6 +84,18 @@ func Match(w Web, rank []float64, before Web) Earlier {
 	}
 	e.account(rank)
 	return e
+}
+
+// knows reports whether the crawl had a page of w. A page of a file of numbers must have links in it: others, from which a crawl may begin, are
+// pages for their number alone, and files of different numbers would share them.
+func (e *Earlier) knows(w Web) bool {
+	there := linked(w.Graph)
+	for p, r := range e.Rank {
+		if !math.IsNaN(r) && (w.URLs != nil || there[p]) {
+			return true
+		}
+	}
+	return false
 }
 
 // linked tells which pages have links, to or from them. A file of numbers makes a page of each number up to its largest, and was crawled are those that it names.

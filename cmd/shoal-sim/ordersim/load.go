@@ -31,12 +31,15 @@ type LoadConfig struct {
 }
 
 // Load reads a graph: lines "from to" of page numbers or of URLs, or Kleinberg's "n number URL" and "e from to"; "#" begins a comment;
-// gzip is recognised. Links from a page to itself and links said twice are dropped.
+// gzip is recognised. A file names pages in one of both ways. Links from a page to itself and links said twice are dropped.
 func Load(name string, r io.Reader, c LoadConfig) (Web, error) {
 	fill(&c.SitePages, 100)
 	fill(&c.Seeds, .1)
-	if c.SitePages < 1 || !(c.Seeds > 0 && c.Seeds <= 1) {
-		return Web{}, fmt.Errorf("%w: site pages %d, seeds %v", ErrInput, c.SitePages, c.Seeds)
+	if c.SitePages < 1 {
+		return Web{}, fmt.Errorf("%w: --site-pages %d: want 1 or more, or 0 for 100", ErrInput, c.SitePages)
+	}
+	if !(c.Seeds > 0 && c.Seeds <= 1) {
+		return Web{}, fmt.Errorf("%w: --seeds %v: want a share above 0, at most 1, or 0 for 0.1", ErrInput, c.Seeds)
 	}
 	br, err := datafile.Unpacked(r)
 	if err != nil {
@@ -46,9 +49,9 @@ func Load(name string, r io.Reader, c LoadConfig) (Web, error) {
 	sc := bufio.NewScanner(br)
 	sc.Buffer(make([]byte, 4096), MaxLine)
 	line := 0
-	for sc.Scan() {
+	for sc.Scan() && sc.Err() == nil { // before the error there may be a piece of a line
 		line++
-		if err := p.line(sc.Text()); err != nil {
+		if err := p.line(line, sc.Text()); err != nil {
 			return Web{}, fmt.Errorf("%w: graph %s, line %d: %w", ErrInput, name, line, err)
 		}
 	}
@@ -71,6 +74,8 @@ type parser struct {
 	byURL    map[string]uint32
 	named    int
 	doubles  [][2]uint32 // pages of one URL
+	numbers  int         // first line that names pages by numbers; 0: none
+	names    int         // and by URLs
 }
 
 // doubled refuses a URL that stands at two pages, where links say that one of them matters: nothing tells which of the two an earlier crawl
@@ -91,13 +96,31 @@ func (p *parser) doubled() error {
 	return nil
 }
 
-func (p *parser) line(s string) error {
+// one refuses a file that names pages now by numbers, now by URLs: the numbers that URLs get would be those of other pages.
+func (p *parser) one(line int, url bool) error {
+	first, other, here, there := &p.numbers, p.names, "number", "URL"
+	if url {
+		first, other, here, there = &p.names, p.numbers, there, here
+	}
+	if *first == 0 {
+		*first = line
+	}
+	if other > 0 {
+		return fmt.Errorf("a page by its %s, where line %d has one by its %s: name all pages by numbers, or all by URLs", here, other, there)
+	}
+	return nil
+}
+
+func (p *parser) line(n int, s string) error {
 	f := strings.Fields(s)
 	if len(f) == 0 || strings.HasPrefix(f[0], "#") {
 		return nil
 	}
 	switch {
 	case f[0] == "n" && len(f) == 3:
+		if err := p.one(n, false); err != nil {
+			return err
+		}
 		i, err := p.number(f[1])
 		if err != nil {
 			return err
@@ -112,11 +135,11 @@ func (p *parser) line(s string) error {
 	if len(p.from) >= MaxArcs {
 		return fmt.Errorf("more than %d links", MaxArcs)
 	}
-	u, err := p.page(f[0])
+	u, err := p.page(n, f[0])
 	if err != nil {
 		return err
 	}
-	v, err := p.page(f[1])
+	v, err := p.page(n, f[1])
 	if err != nil {
 		return err
 	}
@@ -125,9 +148,16 @@ func (p *parser) line(s string) error {
 }
 
 // page is a number, or a URL that gets one.
-func (p *parser) page(s string) (uint32, error) {
+func (p *parser) page(line int, s string) (uint32, error) {
 	if !strings.Contains(s, "://") {
-		return p.number(s)
+		i, err := p.number(s)
+		if err != nil {
+			return 0, err
+		}
+		return i, p.one(line, false)
+	}
+	if err := p.one(line, true); err != nil {
+		return 0, err
 	}
 	if i, ok := p.byURL[s]; ok {
 		return i, nil

@@ -31,8 +31,8 @@ type Cmd struct {
 	Max    int           `name:"max-host" help:"Pages of the largest host." default:"600"`
 	Places int           `help:"Places around which hosts and robots gather; 1: all are near." default:"6"`
 	Seed   uint64        `help:"Seed of the pond." default:"1"`
-	JSON   bool          `name:"json" help:"Print one array of rows and nothing else."`
-	CSV    bool          `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON   bool          `name:"json" xor:"form" help:"Print one array of rows and nothing else."`
+	CSV    bool          `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot   string        `help:"Folder for figure 6, as SVG and PNG." placeholder:"DIR"`
 }
 

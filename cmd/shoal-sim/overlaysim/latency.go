@@ -164,7 +164,7 @@ func loadMatrix(path string) ([][]float64, error) {
 	var m [][]float64
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
-	for n := 1; lines.Scan(); n++ {
+	for n := 1; lines.Scan() && lines.Err() == nil; n++ { // before the error there may be a piece of a line
 		if n == 1 {
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"shoal/internal/datafile"
 	"shoal/internal/sim"
 )
 
@@ -29,6 +30,36 @@ func matrixOf(n int, at func(i, j int) float64) string {
 }
 
 // A latency file is known by its content, packed or not, and one that gives no distances is an error.
+// TestCutFilesAreNamed: of a packed file that broke off the error says that, not what is wrong with the last piece of a line.
+func TestCutFilesAreNamed(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	times := matrixOf(60, func(int, int) float64 { return float64(1000+rng.IntN(99_000)) / 1000 })
+	var embedding strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&embedding, "%d %g %g\n", i, 100*rng.Float64(), 100*rng.Float64())
+	}
+	path := filepath.Join(t.TempDir(), "cut.csv.gz")
+	for _, text := range []string{times, embedding.String()} {
+		var z bytes.Buffer
+		w := gzip.NewWriter(&z)
+		if _, err := w.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for n := 20; n < z.Len(); n += 37 {
+			if err := os.WriteFile(path, z.Bytes()[:n], 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := newGround(path, Apart, 40, 40, false, rand.New(rand.NewPCG(1, 1)))
+			if !errors.Is(err, sim.ErrLatency) || !errors.Is(err, datafile.ErrCut) {
+				t.Errorf("%d of %d bytes: %v", n, z.Len(), err)
+			}
+		}
+	}
+}
+
 func TestLatencyFiles(t *testing.T) {
 	dir := t.TempDir()
 	load := func(name, text string, pack bool) error {

@@ -49,8 +49,8 @@ type Command struct {
 	Settle      time.Duration `default:"45m" help:"Simulated time before the first task."`
 	Seed        uint64        `default:"1" help:"First seed."`
 	Seeds       int           `default:"1" help:"So many seeds, one after the other."`
-	JSON        bool          `name:"json" help:"Print one JSON array, a row for each overlay and seed."`
-	CSV         bool          `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON        bool          `name:"json" xor:"form" help:"Print one JSON array, a row for each overlay and seed."`
+	CSV         bool          `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot        string        `type:"path" placeholder:"DIR" help:"Write figures there, SVG and PNG: the swarm in coordinate space; the sweep; the growth with --scale."`
 }
 

@@ -49,7 +49,7 @@ func ReadHistories(r io.Reader, name string) ([]History, error) {
 	lines := bufio.NewScanner(io.LimitReader(r, 1<<30))
 	lines.Buffer(nil, 1<<20)
 	n := 1
-	for ; lines.Scan(); n++ {
+	for ; lines.Scan() && lines.Err() == nil; n++ { // before the error there may be a piece of a line
 		if n == 1 && strings.HasPrefix(lines.Text(), "author_epoch") {
 			continue
 		}

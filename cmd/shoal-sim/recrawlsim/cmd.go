@@ -36,8 +36,8 @@ type World struct {
 	Managers int     `default:"1" help:"Managers that share the channels by host and hand out to the same crawlers; mode shoal only."`
 	Quotas   bool    `default:"true" negatable:"" help:"Several managers move quotas between them by what the next crawl is worth to each."`
 	Apart    bool    `help:"Give a channel's tasks in turn to different crawlers where another one is about as near, as a manager does; mode shoal only. The table says what that costs."`
-	JSON     bool    `name:"json" help:"Print one JSON array, a row for each run."`
-	CSV      bool    `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON     bool    `name:"json" xor:"form" help:"Print one JSON array, a row for each run."`
+	CSV      bool    `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot     string  `type:"path" placeholder:"DIR" help:"Write figures there, SVG and PNG."`
 
 	CostKnee   float64 `default:"0" help:"price: how dear for its weight, in means, a channel is half way between the cheap, all of whose cost counts, and the dear, --cost-share of it; 0: default."`
@@ -102,6 +102,9 @@ func strategies(name string) ([]string, error) {
 	if name != "all" {
 		names := strings.Split(name, ",")
 		for i, n := range names {
+			if n == "" {
+				return nil, fmt.Errorf("%w: --strategy %s: a name between its commas is empty: want all, or some of %s", ErrFlags, name, strings.Join(recrawl.Names(), ", "))
+			}
 			if slices.Contains(names[:i], n) {
 				return nil, fmt.Errorf("%w: --strategy: %s is named twice", ErrFlags, n)
 			}

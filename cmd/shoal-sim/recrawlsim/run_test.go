@@ -301,6 +301,11 @@ func TestCommandRefusesNonsense(t *testing.T) {
 			t.Errorf("%v: %v names no line", args, err)
 		}
 	}
+	for _, names := range []string{",", "icr,", ",icr", "icr,,iir"} {
+		if _, err := command(t, "recrawl", "--strategy", names); !errors.Is(err, ErrFlags) || !strings.Contains(err.Error(), "--strategy "+names+": a name between its commas is empty") {
+			t.Errorf("--strategy %s: %v", names, err)
+		}
+	}
 	for _, args := range [][]string{{"--values=-1"}, {"--values=1,1"}, {"--vary=crawlers", "--values=.5"}, {"--vary=channels", "--values=1e9"}, {"--strategy=icr,icr"}} {
 		if _, err := command(t, append([]string{"sweep"}, args...)...); !errors.Is(err, ErrFlags) {
 			t.Errorf("sweep %v: %v", args, err)

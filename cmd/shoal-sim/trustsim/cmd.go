@@ -37,8 +37,8 @@ type Command struct {
 	Learn   bool      `help:"Learn T from a run in shadow, with the same liars in it, before the run that counts. Without it T is 18."`
 	Storm   int       `help:"New lying peers a day in the attack sybils. 0: a fifth of --peers." default:"0"`
 	Cores   int       `help:"Runs at a time. 0: as many as there are processors." default:"0"`
-	JSON    bool      `name:"json" help:"Print one array of rows and nothing else."`
-	CSV     bool      `name:"csv" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
+	JSON    bool      `name:"json" xor:"form" help:"Print one array of rows and nothing else."`
+	CSV     bool      `name:"csv" xor:"form" help:"Print CSV, a figure a line: mean and standard deviation over the seeds."`
 	Plot    string    `help:"Folder for the figures, as SVG and PNG." placeholder:"DIR" type:"path"`
 }
 
@@ -106,6 +106,9 @@ func (c *Command) setups() (all []setup, err error) {
 	case c.Storm < 0:
 		return nil, fmt.Errorf("%w: --storm %d: want 0 or more new liars a day", ErrFlags, c.Storm)
 	}
+	if err := errors.Join(once("attack", c.Attack), once("defence", c.Defence), once("f", c.F)); err != nil {
+		return nil, err
+	}
 	names := c.Attack
 	if slices.Contains(names, "all") {
 		names = Attacks()
@@ -135,6 +138,16 @@ func (c *Command) setups() (all []setup, err error) {
 		}
 	}
 	return all, nil
+}
+
+// once refuses what stands twice in a list.
+func once[T comparable](flag string, list []T) error {
+	for i, v := range list {
+		if slices.Contains(list[:i], v) {
+			return fmt.Errorf("%w: --%s: %v is named twice", ErrFlags, flag, v)
+		}
+	}
+	return nil
 }
 
 // simulate runs the setups, several at a time. The order of the rows is that of the setups.

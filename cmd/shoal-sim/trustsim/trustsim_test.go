@@ -107,6 +107,7 @@ func TestFlags(t *testing.T) {
 	for _, change := range []func(*Command){
 		func(c *Command) { c.Attack = []string{"nonsense"} }, func(c *Command) { c.Defence = []string{"nonsense"} }, func(c *Command) { c.F = []float64{2} },
 		func(c *Command) { c.Seeds = 0 }, func(c *Command) { c.Peers = 3 }, func(c *Command) { c.Days = -1 }, func(c *Command) { c.Trouble = -1 }, func(c *Command) { c.Storm = -1 },
+		func(c *Command) { c.Attack = []string{"lazy", "lazy"} }, func(c *Command) { c.Defence = []string{"all", "none", "all"} }, func(c *Command) { c.F = []float64{.1, .1} },
 	} {
 		c := good
 		change(&c)
