@@ -8,6 +8,7 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/simplifiedchinese"
 )
 
@@ -39,6 +40,9 @@ func Decode(enc encoding.Encoding, body []byte) ([]byte, error) {
 	if enc == simplifiedchinese.GBK {
 		enc = simplifiedchinese.GB18030
 	}
+	if enc == japanese.ISO2022JP {
+		return decodeEscapes(enc, body)
+	}
 	single, ok := enc.(*charmap.Charmap)
 	if !ok {
 		return enc.NewDecoder().Bytes(body)
@@ -52,6 +56,23 @@ func Decode(enc encoding.Encoding, body []byte) ([]byte, error) {
 	out := make([]byte, 0, len(body)+len(body)/4)
 	for _, c := range body {
 		out = utf8.AppendRune(out, runes[c])
+	}
+	return out, nil
+}
+
+// decodeEscapes decodes a text in an encoding whose state escape sequences change. One counts wherever it stands (section 12.2.1), also where the second octet of a
+// character was to come, as behind a title that was cut off; the library looks for it between characters only, and would take what follows for characters of two octets.
+func decodeEscapes(enc encoding.Encoding, body []byte) (out []byte, err error) {
+	for len(body) > 0 {
+		n := bytes.IndexByte(body[1:], 0x1b) + 1
+		if n == 0 {
+			n = len(body)
+		}
+		piece, err := enc.NewDecoder().Bytes(body[:n])
+		if err != nil {
+			return nil, err
+		}
+		out, body = append(out, piece...), body[n:]
 	}
 	return out, nil
 }

@@ -137,3 +137,19 @@ func TestGBKHasFourOctets(t *testing.T) {
 		}
 	}
 }
+
+// TestEscapesCountEverywhere decodes a text in which a title was cut off in the middle of a character: what follows its end is text again, with its markup.
+func TestEscapesCountEverywhere(t *testing.T) {
+	enc, _ := Lookup("iso-2022-jp")
+	for in, want := range map[string]string{
+		"<p>\x1b$B0!\"\x1b(B</p><a href=/lost>y</a><p>\x1b$B0!\x1b(B</p>": "<p>亜�</p><a href=/lost>y</a><p>亜</p>",
+		"\x1b$B0!\x1b(Bx": "亜x",
+		"x":               "x",
+		"":                "",
+	} {
+		got, err := Decode(enc, []byte(in))
+		if err != nil || string(got) != want {
+			t.Errorf("%q is %q, %v, want %q", in, got, err, want)
+		}
+	}
+}

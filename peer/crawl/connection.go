@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"shoal/channel"
@@ -88,7 +89,7 @@ func (f *fetcher) connect(ctx context.Context, origin string) (*line, error) {
 	}
 	if u.Scheme == "https" {
 		// It offers HTTP/2, as browsers do.
-		t := tls.Client(l.Conn, &tls.Config{ServerName: u.Hostname(), RootCAs: f.cfg.Roots, NextProtos: []string{"h2", "http/1.1"}})
+		t := tls.Client(l.Conn, &tls.Config{ServerName: u.Hostname(), RootCAs: f.cfg.Roots, NextProtos: []string{"h2", "http/1.1"}, CipherSuites: suites()})
 		if err := t.HandshakeContext(dialling); err != nil {
 			c.Close()
 			return nil, err
@@ -215,3 +216,12 @@ func request(ctx context.Context, u string, fields http.Header) *http.Request {
 
 // requestFields are the fields of a request, in the order in which they are sent.
 var requestFields = [...]string{"User-Agent", "Accept", "Accept-Encoding", "If-None-Match", "If-Modified-Since"}
+
+// suites are the cipher suites that are offered up to TLS 1.2: the library's own, and behind them those whose keys are exchanged by RSA, as browsers offer them. Some old servers have no others. Whoever records
+// the traffic and comes by such a server's key can read it later; what is fetched is public.
+var suites = sync.OnceValue(func() (all []uint16) {
+	for _, s := range tls.CipherSuites() {
+		all = append(all, s.ID)
+	}
+	return append(all, tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_AES_256_CBC_SHA)
+})

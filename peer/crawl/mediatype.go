@@ -14,13 +14,18 @@ func contentTypeOf(h http.Header) string { return strings.Join(h.Values("Content
 // isHTML reports whether a body is HTML by its type, or by its beginning if it has none.
 func isHTML(contentType string, body []byte) bool {
 	t := markup.MediaType(contentType)
-	return markup.IsHTML(t) || t == "" && strings.HasPrefix(http.DetectContentType(body), "text/html") && !beginsFeed(body)
+	return markup.IsHTML(t) && !mislabelled(t, body) || t == "" && strings.HasPrefix(http.DetectContentType(body), "text/html") && !beginsFeed(body)
 }
 
 // isXML does the same for XML.
 func isXML(contentType string, body []byte) bool {
 	t := markup.MediaType(contentType)
-	return strings.Contains(t, "xml") || t == "" && (strings.HasPrefix(http.DetectContentType(body), "text/xml") || beginsFeed(body))
+	return strings.Contains(t, "xml") || mislabelled(t, body) || t == "" && (strings.HasPrefix(http.DetectContentType(body), "text/xml") || beginsFeed(body))
+}
+
+// mislabelled reports whether a body is a feed that its server calls HTML, as many do (MIME Sniffing Standard, section 7.3).
+func mislabelled(mediaType string, body []byte) bool {
+	return mediaType == "text/html" && beginsFeed(body)
 }
 
 // beginsFeed reports whether the first element of a body is that of a feed.

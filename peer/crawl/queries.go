@@ -3,10 +3,12 @@ package crawl
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/japanese"
 )
 
 // query encodes the queries of references as browsers do for a page that is not in UTF-8: in the page's own encoding, with what that
@@ -81,7 +83,13 @@ func (q *query) says(r rune) bool {
 		return has || isControl(single, r)
 	}
 	out, err := q.enc.NewEncoder().String(string(r))
-	return err == nil && !(q.name == "euc-jp" && out[0] == 0x8f) // JIS X 0212 is only decoded
+	switch {
+	case err != nil, q.name == "euc-jp" && out[0] == 0x8f: // JIS X 0212 is only decoded
+		return false
+	case q.name == "big5" && out[0] >= utf8.RuneSelf && out[0] < 0xa1: // so are the extensions of Hong Kong
+		return false
+	}
+	return true
 }
 
 // isControl reports whether a character is a control character that markup.Decode has made of an octet.
@@ -103,8 +111,8 @@ func (q *query) write(b *strings.Builder, run string) {
 			}
 			out = append(out, c)
 		}
-	} else {
-		out, _ = q.enc.NewEncoder().Bytes([]byte(run))
+	} else if out, _ = q.enc.NewEncoder().Bytes([]byte(run)); q.name == "shift_jis" {
+		preferIBM(out)
 	}
 	for _, c := range out {
 		if c < utf8.RuneSelf && c != '#' { // the URL's parser does the others
@@ -115,6 +123,45 @@ func (q *query) write(b *strings.Builder, run string) {
 		}
 	}
 }
+
+// preferIBM has characters that Shift_JIS has twice be those of IBM's rows, and not of NEC's (Encoding Standard, "index Shift_JIS pointer").
+func preferIBM(out []byte) {
+	for i := 0; i+1 < len(out); i++ {
+		switch c := out[i]; {
+		case c < 0x80 || c >= 0xa1 && c <= 0xdf:
+			continue // a character of one octet
+		case c == 0xed || c == 0xee:
+			if pair, ok := ibmRows()[[2]byte{c, out[i+1]}]; ok {
+				out[i], out[i+1] = pair[0], pair[1]
+			}
+		}
+		i++
+	}
+}
+
+// ibmRows leads from NEC's pairs of octets to those of IBM for the same characters.
+var ibmRows = sync.OnceValue(func() map[[2]byte][2]byte {
+	pairs := func(first, last byte, take func(r rune, pair [2]byte)) {
+		for lead := int(first); lead <= int(last); lead++ {
+			for trail := 0x40; trail <= 0xfc; trail++ {
+				pair := [2]byte{byte(lead), byte(trail)}
+				if s, err := japanese.ShiftJIS.NewDecoder().Bytes(pair[:]); err == nil {
+					if r, n := utf8.DecodeRune(s); n == len(s) && r != utf8.RuneError {
+						take(r, pair)
+					}
+				}
+			}
+		}
+	}
+	ibm, out := map[rune][2]byte{}, map[[2]byte][2]byte{}
+	pairs(0xfa, 0xfc, func(r rune, pair [2]byte) { ibm[r] = pair })
+	pairs(0xed, 0xee, func(r rune, pair [2]byte) {
+		if to, ok := ibm[r]; ok {
+			out[pair] = to
+		}
+	})
+	return out
+})
 
 func isASCII(s string) bool {
 	for i := range len(s) {

@@ -40,6 +40,8 @@ func TestQueryEncoding(t *testing.T) {
 		{"half-width katakana", "<a href='?q=&#xff71;&#xff9e;'>", "text/html; charset=iso-2022-jp", `/dir/page?q=%1B$B%25%22!+%1B(B`},
 		{"yen, overline and minus", "<a href='?q=&#xa5;&#x203e;&#x2212;'>", "text/html; charset=shift_jis", `/dir/page?q=\~%81|`},
 		{"what EUC-JP only decodes", "<a href='?q=&#233;&#x65e5;'>", "text/html; charset=euc-jp", `/dir/page?q=%26%23233%3B%C6%FC`},
+		{"what Shift_JIS has twice", "<a href='?q=\xfb\xfc\x8b\xb4\xfa\xb1&#8560;a\xb1'>", "text/html; charset=shift_jis", `/dir/page?q=%FB%FC%8B%B4%FA%B1%FA@a%B1`},
+		{"what Big5 only decodes", "<a href='?q=&#233;&#21655;\xa4\xa4'>", "text/html; charset=big5", `/dir/page?q=%26%23233%3B%26%2321655%3B%A4%A4`},
 		{"control characters", "<a href='/\x81?q=\x81\x9d&#144;&#x20ac;'>", "text/html; charset=iso-8859-1", "/%C2%81?q=%81%9D%90%80"},
 		{"octets of no character", "<a href='?q=\xa5\x85'>", "text/html; charset=iso-8859-3", "/dir/page?q=%26%2365533%3B%85"},
 		{"UTF-8 with a broken octet", "<a href='?q=А\xff'>", "text/html", "/dir/page?q=%D0%90%FF"},

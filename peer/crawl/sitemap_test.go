@@ -70,7 +70,7 @@ func TestFeeds(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, c.want)
 		}
 	}
-	for _, c := range [][2]string{{"text/html", rss}, {"text/xml", "<urlset><url><loc>/a</loc></url></urlset>"}, {"image/svg+xml", "<svg><link>/a</link></svg>"}} {
+	for _, c := range [][2]string{{"text/plain", rss}, {"text/html", "<p>" + rss}, {"text/xml", "<urlset><url><loc>/a</loc></url></urlset>"}, {"image/svg+xml", "<svg><link>/a</link></svg>"}} {
 		if got := feedEntries(c[0], []byte(c[1]), "http://site.test/"); got != nil {
 			t.Errorf("%s of %s: %v", c[1], c[0], got)
 		}

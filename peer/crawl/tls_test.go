@@ -2,9 +2,12 @@ package crawl
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -76,6 +79,26 @@ func TestTLSErrors(t *testing.T) {
 	cfg.Header.Host, cfg.Body.Scope.Host, cfg.Body.Seeds = "https://site.test", "https://site.test", []string{"https://site.test/"}
 	if r := run(t, cfg); r.Errors["tls-not-tls"] != 1 {
 		t.Errorf("want tls-not-tls, got %v: %s", r.Errors, r.Reason)
+	}
+}
+
+// TestOldServersAreReached crawls hosts that exchange keys by RSA alone, as old appliances do, and browsers still allow.
+func TestOldServersAreReached(t *testing.T) {
+	for _, suite := range []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_RSA_WITH_AES_128_CBC_SHA, tls.TLS_RSA_WITH_AES_256_CBC_SHA} {
+		srv := httptest.NewUnstartedServer(tree(3, 2))
+		srv.TLS = &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite}}
+		srv.Config.ErrorLog = log.New(io.Discard, "", 0)
+		srv.StartTLS()
+		t.Cleanup(srv.Close)
+		cfg, _ := taskOf(t, "https://example.com", func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", srv.Listener.Addr().String())
+		})
+		cfg.Roots = x509.NewCertPool()
+		cfg.Roots.AddCert(srv.Certificate())
+		if r := run(t, cfg); r.Pages != 3 {
+			t.Errorf("%s: %d pages of 3, %v: %s", tls.CipherSuiteName(suite), r.Pages, r.Errors, r.Reason)
+		}
 	}
 }
 

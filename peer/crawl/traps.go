@@ -16,6 +16,7 @@ const (
 	maxSameText   = 30      // pages of the same text whose links are followed
 	maxTextKinds  = 20_000  // texts that are counted
 	sessionDigits = 8       // shortest session id
+	sessionDrawn  = 16      // the same under a name that may be of something else
 )
 
 // traps counts things of which endless sites have too many. Owned by the session.
@@ -104,14 +105,12 @@ func (t *traps) exhausted(text uint64) (duplicate, worn bool) {
 
 // withoutSession removes session ids from a URL: ";jsessionid=..." and the query parameters that are known to hold one.
 func withoutSession(u string) string {
-	if i := strings.IndexByte(u, ';'); i >= 0 {
-		if low := strings.ToLower(u[i:]); strings.HasPrefix(low, ";jsessionid=") {
-			end := len(u)
-			if j := strings.IndexByte(u[i:], '?'); j >= 0 {
-				end = i + j
-			}
-			u = u[:i] + u[end:]
+	if i := strings.Index(strings.ToLower(u), ";jsessionid="); i >= 0 && strings.IndexByte(u[:i], '?') < 0 && !strings.HasSuffix(u[:i], "/.") && !strings.HasSuffix(u[:i], "/..") {
+		end := len(u)
+		if j := strings.IndexAny(u[i+1:], ";/?"); j >= 0 {
+			end = i + 1 + j
 		}
+		u = u[:i] + u[end:]
 	}
 	path, query, ok := strings.Cut(u, "?")
 	if !ok || !strings.Contains(query, "=") {
@@ -141,18 +140,13 @@ func withoutSession(u string) string {
 
 func isSession(name, value string) bool {
 	switch strings.ToLower(name) {
-	case "phpsessid", "jsessionid", "aspsessionid", "asp.net_sessionid", "cfid", "cftoken", "sessionid", "session_id", "sid", "zenid", "oscsid":
-	default:
-		return false
+	case "phpsessid", "jsessionid", "aspsessionid", "asp.net_sessionid", "cfid", "cftoken", "zenid", "oscsid":
+		return len(value) >= sessionDigits && strings.ContainsAny(value, "0123456789")
+	case "sessionid", "session_id", "sid": // these name stories, stations and sites as well
+		return len(value) >= sessionDrawn && strings.ContainsAny(value, "0123456789") && strings.Trim(value, drawnFrom) == ""
 	}
-	if len(value) < sessionDigits {
-		return false
-	}
-	digits := 0
-	for i := range len(value) {
-		if value[i] >= '0' && value[i] <= '9' {
-			digits++
-		}
-	}
-	return digits > 0
+	return false
 }
+
+// drawnFrom is what session ids are made of that are drawn at random.
+const drawnFrom = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ,-"
