@@ -32,7 +32,7 @@ func TestAHostIsNotBlockedOnOneWord(t *testing.T) {
 	s.mu.Lock()
 	n := s.placed[id]
 	s.mu.Unlock()
-	if n != 2 || host() != "go away" {
+	if n != 2 || host() != "peers report: go away" {
 		t.Errorf("blocked after %d crawls: %q", n, host())
 	}
 }

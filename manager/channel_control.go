@@ -167,7 +167,7 @@ func (ro *roster) SetBlocked(ctx context.Context, origin, why string) error {
 	return errors.Join(err, failed)
 }
 
-// ResetHost forgets what reports have told of a host: how long to wait, where it is, why it is blocked. It waits for a task that may still be out.
+// ResetHost forgets what reports have told of a host: how long to wait, where it is, and that it is blocked, if they have told that. It waits for a task that may still be out.
 func (ro *roster) ResetHost(ctx context.Context, origin string) error {
 	if err := ro.tell(ctx, noteReset, noted{Host: origin}); err != nil {
 		return err
@@ -175,7 +175,9 @@ func (ro *roster) ResetHost(ctx context.Context, origin string) error {
 	var failed error
 	err := ro.surely(func(now time.Time) {
 		key, latest := channel.KeyOf(origin), now.Add(ro.cfg.Terms.Term)
-		ro.machine.Block(key, "")
+		if !Stays(ro.machine.Blocked(key)) {
+			ro.machine.Block(key, "")
+		}
 		ro.machine.Hurry(key, latest)
 		if ro.tenancy.mine(key) {
 			failed = ro.keep.insist(now, origin, func(h *channel.Host) bool {
@@ -196,7 +198,10 @@ func ResetHost(h *channel.Host, latest time.Time) {
 	if next.After(latest) {
 		next = latest
 	}
-	*h = channel.Host{Name: h.Name, NextVisit: next}
+	blocked := h.Blocked
+	if *h = (channel.Host{Name: h.Name, NextVisit: next}); Stays(blocked) {
+		h.Blocked = blocked
+	}
 }
 
 // StandOff leaves a channel's host alone until a task that is out, and is called back, must have ended.

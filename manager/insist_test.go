@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -34,6 +35,10 @@ func TestOperatorsWordOnHostsStays(t *testing.T) {
 	}{
 		{"blocked", func(h *channel.Host) { h.Blocked = why }, func(ctx context.Context) error { return m.SetBlocked(ctx, name, why) }, why, true},
 		{"unblocked", func(h *channel.Host) { h.Blocked = "" }, func(ctx context.Context) error { return m.SetBlocked(ctx, name, "") }, "", true},
+		{"reset while an operator's block stays", func(h *channel.Host) { h.Blocked = why; ResetHost(h, time.Now()) }, func(ctx context.Context) error {
+			return errors.Join(m.SetBlocked(ctx, name, why), m.ResetHost(ctx, name))
+		}, why, false},
+		{"unblocked again", func(h *channel.Host) { h.Blocked = "" }, func(ctx context.Context) error { return m.SetBlocked(ctx, name, "") }, "", true},
 		{"reset", func(h *channel.Host) { ResetHost(h, time.Now()) }, func(ctx context.Context) error { return m.ResetHost(ctx, name) }, "", false},
 	} {
 		r, err := m.keep.hostRecord(name) // as for a report

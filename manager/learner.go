@@ -1,9 +1,11 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"shoal/channel"
@@ -330,10 +332,17 @@ func rested(e *archive.Entry, gap time.Duration) time.Time {
 	return next
 }
 
+// reportedBlock begins the reason of a block that follows from what peers report.
+const reportedBlock = "peers report: "
+
+// Stays tells whether a host with this reason stays blocked when what reports have told of it is forgotten: the operator blocked it, or took it down.
+func Stays(blocked string) bool { return blocked != "" && !strings.HasPrefix(blocked, reportedBlock) }
+
 func (le *learner) blockHost(now time.Time, name, why string) {
-	if why == "" {
-		why = "it answers crawlers with refusals"
+	if le.machine.Blocked(channel.KeyOf(name)) != "" {
+		return // the operator's reason stays
 	}
+	why = reportedBlock + cmp.Or(why, "it answers crawlers with refusals")
 	le.keep.records[channel.KeyOf(name)].Blocked = why
 	le.machine.Block(channel.KeyOf(name), why)
 	le.tally.fault("host blocked")

@@ -52,7 +52,7 @@ func TestFrozenHostThaws(t *testing.T) {
 	}
 	freeze("https://a.example", func(h *channel.Host) { h.NextVisit = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) })
 	freeze("https://b.example", func(h *channel.Host) {
-		h.NextVisit, h.CrawlDelay, h.Blocked = time.Now().Add(12*time.Hour), 9*365*24*time.Hour, "a member said so"
+		h.NextVisit, h.CrawlDelay, h.Blocked = time.Now().Add(12*time.Hour), 9*365*24*time.Hour, "peers report: a member said so"
 	})
 	b = open(t, dir, brief)
 	before := second()
@@ -62,11 +62,11 @@ func TestFrozenHostThaws(t *testing.T) {
 	if got := second(); got != before {
 		t.Errorf("a blocked host was crawled %d times", got-before)
 	}
-	if n, err := b.d.ResetHost(t.Context(), "b.example"); err != nil || n != 1 {
-		t.Fatalf("%d hosts reset, %v", n, err)
+	if n, stays, err := b.d.ResetHost(t.Context(), "b.example"); err != nil || n != 1 || stays != "" {
+		t.Fatalf("%d hosts reset, %q, %v", n, stays, err)
 	}
 	until(t, "a crawl of the host that was reset", func() bool { return second() > before })
-	if _, err := b.d.ResetHost(t.Context(), "nowhere.example"); err == nil {
+	if _, _, err := b.d.ResetHost(t.Context(), "nowhere.example"); err == nil {
 		t.Error("a host of which nothing is known was reset")
 	}
 }

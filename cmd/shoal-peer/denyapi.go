@@ -16,7 +16,7 @@ func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
 	if plain := limit.Domain(domain); plain != "" { // at every port
 		domain = plain
 	}
-	if !isDomain(domain) || strings.Contains(domain, "*") {
+	if !isDomain(domain) {
 		fail(w, http.StatusBadRequest, fmt.Errorf("%q is no domain; want one such as example.org", domain))
 		return
 	}

@@ -94,7 +94,7 @@ func (p *program) readLists(ctx context.Context, kept map[string]*limit.Blocked)
 		if ctx.Err() != nil {
 			return again
 		}
-		_, had := kept[at]
+		had := kept[at] != nil
 		switch {
 		case err == nil:
 			kept[at], _ = limit.NewBlocked(text) // too many names are said below
@@ -104,6 +104,7 @@ func (p *program) readLists(ctx context.Context, kept map[string]*limit.Blocked)
 			p.notes.set("block list "+at, "cannot be read again; its last version stays in force")
 		default:
 			again = listsAgain
+			kept[at] = nil // its note goes when it does
 			if p.notes.set("block list "+at, "cannot be read, and blocks nothing yet: "+plain.Error(err)) {
 				p.log.Warn("a block list cannot be read", "list", at, "err", err)
 			}

@@ -60,3 +60,27 @@ func TestEverySettingHasItsPlaces(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingsThatCountForNothing refuses in a settings file what would be shown as in force and keep nothing away, and numbers from which the rest could not be counted: a day's budget so large paused everything.
+func TestSettingsThatCountForNothing(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "peer.toml")
+	for text, want := range map[string]string{
+		`deny = ["."]`:               "want a domain",
+		`deny = ["*"]`:               "want a domain",
+		`deny = ["a*b.test"]`:        "want a domain",
+		`day_mib = 8796093022208`:    "at most 2147483647",
+		`grace_s = 9999999999999`:    "at most 2147483647",
+		`deny = ["*.example.org"]`:   "",
+		`day_mib = 2147483647`:       "",
+		`deny = ["bücher.example"]`:  "",
+		`deny = ["[2001:db8::1]"]`:   "",
+		`deny = ["192.0.2.7", "xn"]`: "",
+	} {
+		if err := os.WriteFile(conf, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := load(conf, nil, nil); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

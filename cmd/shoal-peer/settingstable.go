@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -110,6 +111,9 @@ func settingOf(key string) (setting, bool) {
 // meaning returns what a setting is for.
 func (d *setting) meaning(lang string) string { return words.T("set." + d.key).In(lang) }
 
+// countable is the largest number of any setting.
+const countable = math.MaxInt32
+
 // wants says which numbers are allowed.
 func (d *setting) wants() string {
 	least := strconv.Itoa(d.least)
@@ -129,8 +133,11 @@ func (d *setting) wants() string {
 func (d *setting) check(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Int:
-		if n := int(v.Int()); n < d.least || d.most > 0 && n > d.most {
+		switch n := int(v.Int()); {
+		case n < d.least || d.most > 0 && n > d.most:
 			return limit.Bad(d.key, "is %d; %s", n, d.wants())
+		case n > countable: // of a policy too: what follows from a larger number could not be counted
+			return limit.Bad(d.key, "is %d; %s, and at most %d", n, d.wants(), countable)
 		}
 	case reflect.String:
 		text := v.String()
@@ -217,7 +224,7 @@ func (s *settings) special(key string) error {
 	case key == "deny":
 		for i, d := range s.Deny {
 			if !isDomain(d) {
-				return limit.Bad(fmt.Sprintf("deny[%d]", i+1), "is %q; want a domain such as example.org", d)
+				return limit.Bad(fmt.Sprintf("deny[%d]", i+1), "is %q; want a domain such as example.org, which is meant with all below it", d)
 			}
 		}
 	case key == "network_shares":
@@ -246,9 +253,10 @@ func isMultiaddr(s string) bool {
 	return err == nil
 }
 
-// isDomain reports whether a text can be a domain or an address, and not a URL.
+// isDomain reports whether a text can be a domain or an address, and not a URL, and something is left of it where domains are compared: "*" and "." would keep nothing away.
 func isDomain(s string) bool {
-	return s != "" && len(s) <= 253 && !strings.ContainsAny(s, " /\\\"'@?#\t\n")
+	d := limit.Domain(s)
+	return d != "" && !strings.Contains(d, "*") && len(s) <= 253 && !strings.ContainsAny(s, " /\\\"'@?#\t\n")
 }
 
 // meanings are the words of the table for the help texts of flags.

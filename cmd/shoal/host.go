@@ -112,7 +112,11 @@ func (c *hostResetCmd) Run(ctx context.Context, s streams) error {
 		if err := a.Do(ctx, http.MethodPost, "/hosts/reset", nil, api.HostAsk{Host: c.Host}, &out); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(s.out, "%s: what reports had told is forgotten; it is crawled when a task that may be out has ended\n", c.Host)
+		then := "it is crawled when a task that may be out has ended"
+		if out.Stays != "" {
+			then = fmt.Sprintf("it stays blocked (%s) until shoal host unblock %s", out.Stays, c.Host)
+		}
+		_, err := fmt.Fprintf(s.out, "%s: what reports had told is forgotten; %s\n", c.Host, then)
 		return err
 	})
 }

@@ -372,8 +372,8 @@ func TestUnblockedPortStaysSo(t *testing.T) {
 	blocked("https://p.example", "https://p.example:8444")
 	block("p.example", "asked to again")
 	blocked("https://p.example", "https://p.example:8443/a/", "https://p.example:8443/b/", "https://p.example:8444")
-	if n, err := d.ResetHost(t.Context(), "https://p.example:8444"); n != 1 || err != nil {
-		t.Errorf("%d hosts forgotten, %v", n, err)
+	if n, stays, err := d.ResetHost(t.Context(), "https://p.example:8444"); n != 1 || stays != "asked to again" || err != nil {
+		t.Errorf("%d hosts forgotten, which stay blocked for %q, %v", n, stays, err)
 	}
-	blocked("https://p.example", "https://p.example:8443/a/", "https://p.example:8443/b/")
+	blocked("https://p.example", "https://p.example:8443/a/", "https://p.example:8443/b/", "https://p.example:8444")
 }

@@ -54,7 +54,7 @@ func (s *server) routes() []route {
 		{method: "POST", path: "/channels/{id}/split", what: "Make them channels of their own.", in: Split{}, out: SplitDone{}, serve: s.split},
 		{method: "GET", path: "/hosts", what: "Web hosts of which anything is known.", params: []param{q, {"blocked", "1: blocked ones only", flagKind}, {"n", "at most so many", "integer"}}, out: Hosts{}, serve: s.hosts},
 		{method: "POST", path: "/hosts/block", what: "Crawl nothing on a host any more.", in: HostAsk{}, serve: s.block},
-		{method: "POST", path: "/hosts/reset", what: "Forget what reports have told of a host: waits, where it is, why it is blocked.", in: HostAsk{}, out: HostsReset{}, serve: s.resetHost},
+		{method: "POST", path: "/hosts/reset", what: "Forget what reports have told of a host: waits, where it is, and blocks that follow from reports. A block by an operator stays.", in: HostAsk{}, out: HostsReset{}, serve: s.resetHost},
 		{method: "POST", path: "/hosts/unblock", what: "Crawl it again.", in: HostAsk{}, serve: s.unblock},
 		{method: "POST", path: "/hosts/purge", what: "Take a host down: block it, remove its channels, call its tasks back, remove its pages, tell the feed.", in: HostAsk{}, out: desk.Purged{}, serve: s.purge},
 		{method: "GET", path: "/candidates", what: "Hosts without a channel that crawls found, those found most often first.", params: []param{{"n", "at most so many", "integer"}}, out: desk.CandidateList{}, serve: s.candidates},

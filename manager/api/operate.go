@@ -47,14 +47,15 @@ func (s *server) block(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	if ask.Why == "" {
-		ask.Why = "by an operator"
+		ask.Why = desk.Unsaid
 	}
 	return nil, s.cfg.Desk.Block(r.Context(), ask.Host, ask.Why)
 }
 
 // HostsReset tells how many hosts were reset: one for each scheme and port of which anything is known.
 type HostsReset struct {
-	Hosts int `json:"hosts"`
+	Hosts int    `json:"hosts"`
+	Stays string `json:"stays_blocked,omitempty"` // why: by the operator's word, which a reset does not lift
 }
 
 func (s *server) resetHost(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -62,8 +63,8 @@ func (s *server) resetHost(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	n, err := s.cfg.Desk.ResetHost(r.Context(), ask.Host)
-	return HostsReset{n}, err
+	n, stays, err := s.cfg.Desk.ResetHost(r.Context(), ask.Host)
+	return HostsReset{n, stays}, err
 }
 
 func (s *server) unblock(_ http.ResponseWriter, r *http.Request) (any, error) {

@@ -196,54 +196,68 @@ func (d *Desk) blocked(ctx context.Context, origins []string) (out []string, err
 // resetWait is how long a stopped manager's host is left alone after a reset, or a task of it is called back: as long as a lease may run.
 const resetWait = 30 * time.Minute
 
-// ResetHost forgets what reports have told of hosts: how long to wait before the next visit, their crawl delay, where they are, and why they are blocked. A
-// task that may be out is waited for.
-func (d *Desk) ResetHost(ctx context.Context, host string) (reset int, err error) {
+// ResetHost forgets what reports have told of hosts: how long to wait before the next visit, their crawl delay, where they are, and that they are blocked, if reports have told that. A
+// task that may be out is waited for. stays is why some of them stay blocked: by the operator's word.
+func (d *Desk) ResetHost(ctx context.Context, host string) (reset int, stays string, err error) {
 	hosts, err := channel.ParseHosts(host)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	if found, err := d.heardOf(ctx, host); err != nil {
-		return 0, err
+		return 0, "", err
 	} else if !found {
-		return 0, asks("nothing is known of %s: it has no channel and was never crawled or blocked, so there is nothing to forget", host)
+		return 0, "", asks("nothing is known of %s: it has no channel and was never crawled or blocked, so there is nothing to forget", host)
 	}
 	known, err := d.known(ctx, hosts)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
 	ctx, done := d.finish(ctx)
 	defer done()
 	for _, origin := range known {
 		h, err := d.store.Host(ctx, origin)
 		if err != nil {
-			return reset, err
+			return reset, stays, err
 		}
 		if h.NextVisit.IsZero() && h.Blocked == "" && h.CrawlDelay == 0 && len(h.Record.Samples) == 0 {
 			continue // the other scheme, of which nothing is known
 		}
 		latest := d.cfg.Now().Add(resetWait)
 		if err := d.store.UpdateHost(ctx, d.epoch, origin, func(h *channel.Host) { manager.ResetHost(h, latest) }); err != nil {
-			return reset, err
+			return reset, stays, err
 		}
-		if h.Blocked != "" {
+		if manager.Stays(h.Blocked) {
+			stays = h.Blocked
+		} else if h.Blocked != "" {
 			if err := manager.SetUnblocked(ctx, d.store, d.epoch, origin, true); err != nil {
-				return reset, err
+				return reset, stays, err
 			}
 		}
 		if d.m != nil {
 			if err := d.m.ResetHost(ctx, origin); err != nil {
-				return reset, err
+				return reset, stays, err
 			}
 		}
 		reset++
 	}
-	return reset, nil
+	return reset, stays, nil
 }
+
+// Unsaid is why a host is blocked if the operator does not say it.
+const Unsaid = "by an operator"
 
 func (d *Desk) block(ctx context.Context, origin, why string) error {
 	if len(why) > channel.MaxText {
 		why = strings.ToValidUTF8(why[:channel.MaxText], "")
+	}
+	if why == Unsaid { // a reason that was given before is worth more
+		h, err := d.store.Host(ctx, origin)
+		if err != nil {
+			return err
+		}
+		if manager.Stays(h.Blocked) {
+			why = h.Blocked
+		}
 	}
 	if err := d.store.UpdateHost(ctx, d.epoch, origin, func(h *channel.Host) { h.Blocked = why }); err != nil {
 		return err

@@ -209,7 +209,7 @@ func (s *server) block(_ http.ResponseWriter, r *http.Request) (string, error) {
 	}
 	why := strings.TrimSpace(r.PostFormValue("why"))
 	if why == "" {
-		why = "by an operator"
+		why = desk.Unsaid
 	}
 	return "/hosts", s.cfg.Desk.Block(r.Context(), r.PostFormValue("host"), why)
 }

@@ -36,7 +36,11 @@ func ReadPolicy(path string) (*Policy, error) {
 	if err := ownedByRoot(path, st); err != nil {
 		return nil, fmt.Errorf("limit: policy %s: %w", path, err)
 	}
-	return decode(f, path)
+	p, err := decode(f, path)
+	if err == nil && p == nil { // as a full disk leaves one, or a program that was broken off: limits must not vanish by that
+		err = &Wrong{Text: "the file is empty; want a policy, of comments alone where nothing is limited, or no file where there is none", Where: path}
+	}
+	return p, err
 }
 
 // dangling returns an error if a policy is a link to what is not there, or lies in a folder that is one: the place that it leads to may come later, as a
