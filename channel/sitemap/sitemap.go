@@ -46,13 +46,14 @@ type Document struct {
 // Open recognises a document by its text; contentType is that of its HTTP response, if there is one, and counts only for the encoding.
 func Open(body []byte, contentType string) *Document {
 	d := &Document{text: utf8Of(body, contentType)}
+	if d.isList() {
+		d.Kind = List
+		return d
+	}
 	s := scanner{text: d.text}
 	for depth := 0; ; {
 		switch s.next() {
 		case ended:
-			if bytes.IndexByte(d.text, '<') < 0 {
-				d.Kind = List
-			}
 			return d
 		case closed:
 			depth = max(depth-1, 0)
@@ -73,6 +74,21 @@ func Open(body []byte, contentType string) *Document {
 			}
 		}
 	}
+}
+
+// isList reports whether a text is a list of URLs. A URL in it may have a "<", which sites do not always encode: then the first line tells, and no
+// line begins as a tag does.
+func (d *Document) isList() bool {
+	if bytes.IndexByte(d.text, '<') < 0 {
+		return true
+	}
+	n := 0
+	for e := range d.lines {
+		if n++; e.URL[0] == '<' || n == 1 && !isWebURL(e.URL) {
+			return false
+		}
+	}
+	return n > 0
 }
 
 // maxDirt is how much may stand between the first tag and the root: the warnings of a program, a script that a host has put in.
@@ -344,13 +360,18 @@ func (s *scanner) withBase(around []string) []string {
 
 const maxBases = 4 // of a feed, a channel in it, an entry and a link
 
-// leads reports whether a link leads to a page, by what it says of itself: not to a sound or film that an entry brings along, and not to where programs edit it or
-// learn of changes.
+// leads reports whether a link leads to a page, by what it says of itself: not to a sound or film that an entry brings along, not to the feed or entry
+// as a document of Atom, not to where it was heard of, and not to where programs edit it or learn of changes (RFC 4287, section 4.2.7.2).
 func (s *scanner) leads() bool {
 	rel, _ := s.attribute("rel")
-	switch strings.ToLower(strings.TrimSpace(rel)) {
-	case "enclosure", "hub", "edit", "edit-media":
+	rel = strings.ToLower(rel)
+	switch strings.TrimPrefix(rel, "http://www.iana.org/assignments/relation/") {
+	case "enclosure", "hub", "edit", "edit-media", "self", "via":
 		return false
+	case "replies": // a page of comments, or a feed of them
+		kind, _ := s.attribute("type")
+		kind = strings.ToLower(kind)
+		return !strings.HasPrefix(kind, "application/atom+xml") && !strings.HasPrefix(kind, "application/rss+xml")
 	}
 	return true
 }
