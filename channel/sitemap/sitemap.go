@@ -136,7 +136,7 @@ func (d *Document) lines(yield func(Entry) bool) {
 		} else {
 			rest = nil
 		}
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && !yield(Entry{URL: string(line), Line: n}) {
+		if u := trim(string(line)); u != "" && u[0] != '#' && !yield(Entry{URL: u, Line: n}) {
 			return
 		}
 	}
@@ -236,7 +236,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 	atoms := [][]byte{[]byte("atom")} // prefixes of Atom's elements
 	var waiting []Entry
 	changed, rank := "", len(times)
-	inside, permanent := false, Entry{} // an entry; its guid, which is its link where it has no other (RSS 2.0)
+	inside, permanent := false, Entry{} // an entry; its guid or what it is about, which is its link where it has no other (RSS 2.0, RSS 1.0)
 	var ofFeed, ofEntry []string        // values of xml:base
 	flush := func() bool {
 		if len(waiting) == 0 && permanent.URL != "" {
@@ -266,7 +266,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 				return
 			}
 			if inside, ofEntry = kind == opened, ofFeed; inside {
-				ofEntry = s.withBase(ofFeed)
+				ofEntry, permanent = s.withBase(ofFeed), s.about()
 			}
 			continue
 		}
@@ -345,6 +345,14 @@ func (s *scanner) permalink() (e Entry, ok bool) {
 	}
 	text, _ := s.content()
 	return Entry{URL: text, Line: line}, isWebURL(text)
+}
+
+// about gives what an item of RSS 1.0 says that it is about, if it is the item's address.
+func (s *scanner) about() Entry {
+	if u, ok := s.attribute("rdf:about"); ok && isWebURL(u) {
+		return Entry{URL: u, Line: s.line()}
+	}
+	return Entry{}
 }
 
 // withBase adds the xml:base of a tag to those around it.

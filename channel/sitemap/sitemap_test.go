@@ -128,6 +128,35 @@ func TestListsWithTagsInURLs(t *testing.T) {
 	}
 }
 
+// TestUnseenCharactersAroundURLs: marks without a width that stand around a URL are no part of it.
+func TestUnseenCharactersAroundURLs(t *testing.T) {
+	for text, want := range map[string]string{
+		"<urlset><url><loc>\ufeff http://h/a\u200b</loc><lastmod>\u200b2026</lastmod></url></urlset>":    "http://h/a@2026",
+		"<urlset><url><loc>&#xFEFF;http://h/a&#8203;\n</loc></url><url><loc>\u200b</loc></url></urlset>": "http://h/a",
+		"<feed><entry><link href='\ufeffhttp://h/a '/></entry></feed>":                                   "http://h/a",
+		"http://h/a\u200b\n\u200b\n\ufeffhttp://h/b":                                                     "http://h/a http://h/b",
+		"<urlset><url><loc>http://h/a\u200bb</loc></url></urlset>":                                       "http://h/a\u200bb",
+	} {
+		if got, _ := entries([]byte(text), "text/xml; charset=utf-8"); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestItemsThatSayOnlyWhatTheyAreAbout: items of RSS 1.0 have their address in rdf:about, too.
+func TestItemsThatSayOnlyWhatTheyAreAbout(t *testing.T) {
+	for text, want := range map[string]string{
+		`<item rdf:about="http://h/a"><title>a</title><dc:date>2026</dc:date></item><item rdf:about="http://h/b"/>`: "http://h/a@2026 http://h/b",
+		`<item rdf:about="http://h/no"><link>http://h/a</link></item>`:                                              "http://h/a",
+		`<item rdf:about="urn:no"><title>a</title></item><item rdf:about=""></item>`:                                "",
+		`<channel rdf:about="http://h/no"><title>a</title></channel>`:                                               "",
+	} {
+		if got, _ := entries([]byte(`<rdf:RDF>`+text+`</rdf:RDF>`), ""); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestEncodings reads one sitemap in several encodings, named in several ways.
 func TestEncodings(t *testing.T) {
 	const plain = `<urlset><url><loc>http://h/é</loc></url></urlset>`
