@@ -52,17 +52,11 @@ func parseDirectives(list string, now time.Time) (d directives) {
 	return d
 }
 
-// expiryForms are the forms in which unavailable_after is met.
-var expiryForms = []string{time.RFC1123, time.RFC1123Z, time.RFC850, time.RFC822, time.RFC822Z, time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05",
-	time.DateOnly, "02 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 MST", "02-Jan-2006 15:04:05 MST", "2-Jan-2006 15:04:05 MST", "2 Jan 2006", "Jan 2, 2006", "Jan 2 2006"}
-
 // expired reports whether the date at the beginning of a text has passed. A text without a date has not expired.
 func expired(text string, now time.Time) bool {
 	for end := len(text); end > 0; end = strings.LastIndexByte(text[:end], ',') { // more directives may follow the date
-		for _, layout := range expiryForms {
-			if t, err := time.Parse(layout, strings.TrimSpace(text[:end])); err == nil {
-				return now.After(t)
-			}
+		if d, ok := dateOf(strings.Trim(text[:end], " \t\"'")); ok {
+			return now.After(d.at)
 		}
 	}
 	return false
