@@ -8,6 +8,7 @@ import (
 	whatwgerrors "github.com/nlnwa/whatwg-url/errors"
 	whatwg "github.com/nlnwa/whatwg-url/url"
 	"golang.org/x/net/idna"
+	"golang.org/x/text/unicode/norm"
 )
 
 // parser is the library's, with host names as today's UTS 46 maps them.
@@ -44,6 +45,8 @@ func strict(host string) string {
 			return "a" + ascii[i:i+1] // the error names the character
 		}
 		host = ascii
+	} else if hasEmptyPunycode(host) {
+		return noName
 	}
 	if hasSigns(host) {
 		return noAddress
@@ -84,8 +87,28 @@ func toASCII(host string) (ascii string, ok bool) {
 	if !utf8.ValidString(name) {
 		return "", false
 	}
-	ascii, err := domains.ToASCII(strings.Map(today, name))
-	return ascii, err == nil && ascii != ""
+	name = strings.Map(today, name)
+	ascii, err := domains.ToASCII(name)
+	return ascii, err == nil && ascii != "" && !hasEmptyPunycode(name)
+}
+
+// hasEmptyPunycode reports whether a label of a name is mapped to one that begins with "xn--" and has no code behind it, as "xn--" and "xn--a-", or one that is
+// not ASCII. UTS 46 refuses them; the library leaves the first out and takes the letters of the others for what they say.
+func hasEmptyPunycode(name string) bool {
+	name = norm.NFKC.String(name)
+	if strings.Count(name, "-") < len("--") { // most names
+		return false
+	}
+	for _, label := range strings.FieldsFunc(name, func(r rune) bool { return r == '.' || r == '。' }) {
+		if isPlainText(label) && (len(label) < len("xn--") || !strings.EqualFold(label[:len("xn--")], "xn--")) {
+			continue
+		}
+		mapped, _ := domains.ToUnicode("a" + label) // so that it is mapped, but not decoded
+		if code, ok := strings.CutPrefix(mapped, "axn--"); ok && (code == "" || strings.HasSuffix(code, "-") || !isPlainText(code)) {
+			return true
+		}
+	}
+	return false
 }
 
 // decoded decodes the percent-encodings of a host.

@@ -31,3 +31,21 @@ func TestNumbersHaveNoSigns(t *testing.T) {
 		}
 	}
 }
+
+// TestNoEmptyPunycode: a label "xn--" without a code behind it, or with letters that are not ASCII, makes a host none. It was left out or taken for its letters.
+func TestNoEmptyPunycode(t *testing.T) {
+	for _, host := range []string{
+		"日本.xn--", "ſ.xn--", "xn--é-", "xn--é-.com", "a.b.XN--.é", "日本.ｘｎ－－", "日本。xn--", "日本.x\u00adn-\u00ad-", "%C3%A9.xn--", "a_b.xn--.é", "é.xn--ab-", "xn--é", "é.xn--é-é", "ⅹn--é-.com", "é.xn---", "xn--", "a.xn--", "xn--a-",
+	} {
+		if got, err := Canonical("http://" + host + "/"); err == nil {
+			t.Errorf("%s: %s", host, got)
+		}
+	}
+	for host, want := range map[string]string{
+		"é.xn--tst-bma": "xn--9ca.xn--tst-bma", "é.axn--": "xn--9ca.axn--", "a-b-c.é": "a-b-c.xn--9ca", "日本.xn--bcher-kva.": "xn--wgv71a.xn--bcher-kva", "XN--BCHER-KVA.é": "xn--bcher-kva.xn--9ca", "a--é.com": "xn--a---dma.com",
+	} {
+		if got, err := Canonical("http://" + host + "/"); got != "http://"+want+"/" {
+			t.Errorf("%s: %s, %v", host, got, err)
+		}
+	}
+}

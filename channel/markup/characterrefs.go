@@ -3,6 +3,7 @@ package markup
 import (
 	"bytes"
 	"html"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -57,10 +58,13 @@ func unescape(s string) string {
 		}
 		b.WriteString(s[:i])
 		s = s[i:]
-		n := 1
-		if n < len(s) && s[n] == '#' {
-			n++
+		if strings.HasPrefix(s, "&#") {
+			one, n := numeric(s)
+			b.WriteString(one)
+			s = s[n:]
+			continue
 		}
+		n := 1
 		for n < len(s) && (lower(s[n]) >= 'a' && lower(s[n]) <= 'z' || s[n] >= '0' && s[n] <= '9') {
 			n++
 		}
@@ -69,16 +73,36 @@ func unescape(s string) string {
 			n++
 		}
 		one := html.UnescapeString(s[:n])
-		switch {
-		case strings.HasPrefix(s, "&#"): // html.UnescapeString keeps what follows the digits
-			if strings.Trim(s[2:n], "xX;") == "" {
-				one = s[:n]
-			}
-		case ends && strings.HasSuffix(one, ";") && one != ";", // "&section;" is not a name, though it begins with one
-			!ends && (utf8.RuneCountInString(one) != 1 || n < len(s) && s[n] == '='):
+		if ends && strings.HasSuffix(one, ";") && one != ";" || // "&section;" is not a name, though it begins with one
+			!ends && (utf8.RuneCountInString(one) != 1 || n < len(s) && s[n] == '=') {
 			one = s[:n]
 		}
 		b.WriteString(one)
 		s = s[n:]
 	}
+}
+
+// numeric decodes the number at the beginning of a text, "&#38;" or "&#x26;", and tells how long it is. The ";" may be missing. html.UnescapeString
+// leaves numbers of one digit without it, and takes those that are too large for what is left of them in 32 bits.
+func numeric(s string) (one string, n int) {
+	n, base := len("&#"), 10
+	if n < len(s) && lower(s[n]) == 'x' {
+		n, base = n+1, 16
+	}
+	digits, number := n, 0
+	for n < len(s) {
+		d := strings.IndexByte("0123456789abcdef"[:base], lower(s[n]))
+		if d < 0 {
+			break
+		}
+		number = min(number*base+d, utf8.MaxRune+1)
+		n++
+	}
+	if n == digits {
+		return s[:n], n
+	}
+	if n < len(s) && s[n] == ';' {
+		n++
+	}
+	return html.UnescapeString("&#" + strconv.Itoa(number) + ";"), n
 }

@@ -14,3 +14,16 @@ func TestValues(t *testing.T) {
 		}
 	}
 }
+
+// TestNumbersOfCharacters: one digit is a number, and a number that is no character is U+FFFD, however large it is.
+func TestNumbersOfCharacters(t *testing.T) {
+	for in, want := range map[string]string{
+		"&#9x": "\tx", "&#9": "\t", "a&#9&#9;b": "a\t\tb", "&#0": "\uFFFD", "&#0;": "\uFFFD", "&#1": "\x01", "&#x9g": "\tg", "&#X41=": "A=", "&#x": "&#x", "&#xg;": "&#xg;", "&#g": "&#g", "&#-1;": "&#-1;", "&#": "&#", "&#&#65": "&#A",
+		"&#x800000000000000038;": "\uFFFD", "&#x800000038": "\uFFFD", "&#4294967361;": "\uFFFD", "&#18446744073709551681;b": "\uFFFDb", "&#x110000;": "\uFFFD", "&#xd800;": "\uFFFD", "&#x10ffff;": "\U0010FFFF", "&#128;": "€", "&#x81;": "\u0081",
+		"&#000000000000000000000000065;": "A",
+	} {
+		if got := Value([]byte(in)); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // scanner goes through XML as it is met, tag by tag. Names and attributes are parts of the text.
@@ -160,7 +161,7 @@ func (s *scanner) attribute(name string) (string, bool) {
 			value, rest = bytes.TrimSuffix(rest[:n], []byte("/")), rest[n:]
 		}
 		if len(fields) > 0 && is(fields[len(fields)-1], name) {
-			return strings.TrimSpace(unescape(string(value))), true
+			return trim(unescape(string(value))), true
 		}
 	}
 }
@@ -201,13 +202,18 @@ func (s *scanner) content() (text string, whole bool) {
 			if bytes.IndexByte(rest, '>') < 0 { // half a tag
 				return "", false
 			}
-			return strings.TrimSpace(b.String()), true
+			return trim(b.String()), true
 		}
 	}
 }
 
 // maxContent bounds what an element that is read may hold.
 const maxContent = 16 << 10
+
+// trim takes off white space, and what editors and databases leave around a URL that nobody sees: byte order marks and spaces without a width.
+func trim(s string) string {
+	return strings.TrimFunc(s, func(r rune) bool { return unicode.IsSpace(r) || r == '\uFEFF' || r == '\u200B' })
+}
 
 // line is where the tag stands that was found last.
 func (s *scanner) line() int {

@@ -46,13 +46,14 @@ type Document struct {
 // Open recognises a document by its text; contentType is that of its HTTP response, if there is one, and counts only for the encoding.
 func Open(body []byte, contentType string) *Document {
 	d := &Document{text: utf8Of(body, contentType)}
+	if d.isList() {
+		d.Kind = List
+		return d
+	}
 	s := scanner{text: d.text}
 	for depth := 0; ; {
 		switch s.next() {
 		case ended:
-			if bytes.IndexByte(d.text, '<') < 0 {
-				d.Kind = List
-			}
 			return d
 		case closed:
 			depth = max(depth-1, 0)
@@ -73,6 +74,21 @@ func Open(body []byte, contentType string) *Document {
 			}
 		}
 	}
+}
+
+// isList reports whether a text is a list of URLs. A URL in it may have a "<", which sites do not always encode: then the first line tells, and no
+// line begins as a tag does.
+func (d *Document) isList() bool {
+	if bytes.IndexByte(d.text, '<') < 0 {
+		return true
+	}
+	n := 0
+	for e := range d.lines {
+		if n++; e.URL[0] == '<' || n == 1 && !isWebURL(e.URL) {
+			return false
+		}
+	}
+	return n > 0
 }
 
 // maxDirt is how much may stand between the first tag and the root: the warnings of a program, a script that a host has put in.
@@ -120,7 +136,7 @@ func (d *Document) lines(yield func(Entry) bool) {
 		} else {
 			rest = nil
 		}
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && !yield(Entry{URL: string(line), Line: n}) {
+		if u := trim(string(line)); u != "" && u[0] != '#' && !yield(Entry{URL: u, Line: n}) {
 			return
 		}
 	}
@@ -220,7 +236,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 	atoms := [][]byte{[]byte("atom")} // prefixes of Atom's elements
 	var waiting []Entry
 	changed, rank := "", len(times)
-	inside, permanent := false, Entry{} // an entry; its guid, which is its link where it has no other (RSS 2.0)
+	inside, permanent := false, Entry{} // an entry; its guid or what it is about, which is its link where it has no other (RSS 2.0, RSS 1.0)
 	var ofFeed, ofEntry []string        // values of xml:base
 	flush := func() bool {
 		if len(waiting) == 0 && permanent.URL != "" {
@@ -250,7 +266,7 @@ func (d *Document) links(yield func(Entry) bool, torn *bool) {
 				return
 			}
 			if inside, ofEntry = kind == opened, ofFeed; inside {
-				ofEntry = s.withBase(ofFeed)
+				ofEntry, permanent = s.withBase(ofFeed), s.about()
 			}
 			continue
 		}
@@ -331,6 +347,14 @@ func (s *scanner) permalink() (e Entry, ok bool) {
 	return Entry{URL: text, Line: line}, isWebURL(text)
 }
 
+// about gives what an item of RSS 1.0 says that it is about, if it is the item's address.
+func (s *scanner) about() Entry {
+	if u, ok := s.attribute("rdf:about"); ok && isWebURL(u) {
+		return Entry{URL: u, Line: s.line()}
+	}
+	return Entry{}
+}
+
 // withBase adds the xml:base of a tag to those around it.
 func (s *scanner) withBase(around []string) []string {
 	if !bytes.Contains(s.attributes, []byte(":base")) || len(around) >= maxBases {
@@ -344,13 +368,18 @@ func (s *scanner) withBase(around []string) []string {
 
 const maxBases = 4 // of a feed, a channel in it, an entry and a link
 
-// leads reports whether a link leads to a page, by what it says of itself: not to a sound or film that an entry brings along, and not to where programs edit it or
-// learn of changes.
+// leads reports whether a link leads to a page, by what it says of itself: not to a sound or film that an entry brings along, not to the feed or entry
+// as a document of Atom, not to where it was heard of, and not to where programs edit it or learn of changes (RFC 4287, section 4.2.7.2).
 func (s *scanner) leads() bool {
 	rel, _ := s.attribute("rel")
-	switch strings.ToLower(strings.TrimSpace(rel)) {
-	case "enclosure", "hub", "edit", "edit-media":
+	rel = strings.ToLower(rel)
+	switch strings.TrimPrefix(rel, "http://www.iana.org/assignments/relation/") {
+	case "enclosure", "hub", "edit", "edit-media", "self", "via":
 		return false
+	case "replies": // a page of comments, or a feed of them
+		kind, _ := s.attribute("type")
+		kind = strings.ToLower(kind)
+		return !strings.HasPrefix(kind, "application/atom+xml") && !strings.HasPrefix(kind, "application/rss+xml")
 	}
 	return true
 }

@@ -80,7 +80,7 @@ func TestAsTheyAreMet(t *testing.T) {
 		{"a page before a feed", `<html><p>x</html><rss><item><link>/no</link></item></rss>`, ""},
 		{"much before a feed", strings.Repeat("<b>Warning</b> ", maxDirt/14+1) + `<rss><item><link>/no</link></item></rss>`, ""},
 		{"links of other kinds", `<feed><link rel=hub href=/no /><entry><link rel=Enclosure href=/no /><link rel='edit' href='/no'/><link href='/a'/><link rel=replies href=/b /></entry></feed>`, "/a /b"},
-		{"Atom", `<feed><link rel=self href=/f/><updated>2025</updated><entry><published>2024</published><link href='/a&amp;b'/><updated>2026</updated></entry></feed>`, "/f@2025 /a&b@2026"},
+		{"Atom", `<feed><link rel=self href=/f/><updated>2025</updated><entry><published>2024</published><link href='/a&amp;b'/><updated>2026</updated></entry></feed>`, "/a&b@2026"},
 		{"Atom with prefixes", `<a:feed xmlns:a="x"><a:entry><a:link href="/a"></a:link><a:updated>2026</a:updated></a:entry></a:feed>`, "/a@2026"},
 		{"a feed in capitals", `<RSS><CHANNEL><ITEM><LINK>/a</LINK><PUBDATE>Mon</PUBDATE></ITEM></CHANNEL></RSS>`, "/a@Mon"},
 		{"a feed with comments", `<rss><!-- <item><link>/no</link></item> --><item><link><!-- /no -->/a</link></item></rss>`, "/a"},
@@ -88,6 +88,71 @@ func TestAsTheyAreMet(t *testing.T) {
 	} {
 		if got, torn := entries([]byte(c.text), ""); got != c.want || torn != strings.HasSuffix(c.text, "/c") {
 			t.Errorf("%s: %q, torn %v; want %q", c.name, got, torn, c.want)
+		}
+	}
+}
+
+// TestOnlyPagesOfEntries: of the links of a feed only those are taken that lead to pages.
+func TestOnlyPagesOfEntries(t *testing.T) {
+	for text, want := range map[string]string{
+		`<link rel="self" href="/no"/>`: "", `<link rel="via" href="/no"/>`: "", `<link rel=" Self " href="/no"/>`: "",
+		`<link rel="http://www.iana.org/assignments/relation/self" href="/no"/>`:      "",
+		`<link rel="replies" type="application/atom+xml" href="/no"/>`:                "",
+		`<link rel="replies" type="Application/RSS+xml; charset=utf-8" href="/no"/>`:  "",
+		`<link rel="replies" type="text/html" href="/a"/>`:                            "/a",
+		`<link rel="replies" href="/a"/>`:                                             "/a",
+		`<link rel="alternate" type="application/atom+xml" href="/a"/>`:               "/a",
+		`<link rel="http://www.iana.org/assignments/relation/alternate" href="/a" />`: "/a",
+		`<link rel="" href="/a"/>`:                                                    "/a",
+	} {
+		if got, _ := entries([]byte(`<feed><entry>`+text+`</entry></feed>`), ""); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestListsWithTagsInURLs: a "<" in a URL does not make XML of a list.
+func TestListsWithTagsInURLs(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://h/1\nhttp://h/a?x=<y>\nhttp://h/2":                   "http://h/1 http://h/a?x=<y> http://h/2",
+		"\n# all\n https://h/<b>\r\nhttps://h/2\n":                   "https://h/<b> https://h/2",
+		"http://h/1\nhttp://h/<html>\n":                              "http://h/1 http://h/<html>",
+		"http://h/1\n<urlset><url><loc>/a</loc></url></urlset>":      "/a",
+		"Warning: <b>x</b>\nhttp://h/1\n":                            "",
+		"<b>\nhttp://h/1\nhttp://h/2":                                "",
+		"\n \n<urlset><url><loc>\nhttp://h/1\n</loc></url></urlset>": "http://h/1",
+	} {
+		if got, _ := entries([]byte(text), "text/plain"); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestUnseenCharactersAroundURLs: marks without a width that stand around a URL are no part of it.
+func TestUnseenCharactersAroundURLs(t *testing.T) {
+	for text, want := range map[string]string{
+		"<urlset><url><loc>\ufeff http://h/a\u200b</loc><lastmod>\u200b2026</lastmod></url></urlset>":    "http://h/a@2026",
+		"<urlset><url><loc>&#xFEFF;http://h/a&#8203;\n</loc></url><url><loc>\u200b</loc></url></urlset>": "http://h/a",
+		"<feed><entry><link href='\ufeffhttp://h/a '/></entry></feed>":                                   "http://h/a",
+		"http://h/a\u200b\n\u200b\n\ufeffhttp://h/b":                                                     "http://h/a http://h/b",
+		"<urlset><url><loc>http://h/a\u200bb</loc></url></urlset>":                                       "http://h/a\u200bb",
+	} {
+		if got, _ := entries([]byte(text), "text/xml; charset=utf-8"); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestItemsThatSayOnlyWhatTheyAreAbout: items of RSS 1.0 have their address in rdf:about, too.
+func TestItemsThatSayOnlyWhatTheyAreAbout(t *testing.T) {
+	for text, want := range map[string]string{
+		`<item rdf:about="http://h/a"><title>a</title><dc:date>2026</dc:date></item><item rdf:about="http://h/b"/>`: "http://h/a@2026 http://h/b",
+		`<item rdf:about="http://h/no"><link>http://h/a</link></item>`:                                              "http://h/a",
+		`<item rdf:about="urn:no"><title>a</title></item><item rdf:about=""></item>`:                                "",
+		`<channel rdf:about="http://h/no"><title>a</title></channel>`:                                               "",
+	} {
+		if got, _ := entries([]byte(`<rdf:RDF>`+text+`</rdf:RDF>`), ""); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"shoal/channel"
@@ -31,41 +30,20 @@ const (
 // moment is a time as a site writes it. A date lasts from its beginning to its end. The zero value means no time.
 type moment struct{ from, to time.Time }
 
-var momentForms = []struct {
-	layout string
-	lasts  time.Duration
-}{
-	{time.RFC3339, 0}, {"2006-01-02T15:04Z07:00", time.Minute}, {"2006-01-02T15:04:05Z0700", 0}, {time.DateOnly, 24 * time.Hour}, {"2006-01", 31 * 24 * time.Hour},
-	{"2006", 366 * 24 * time.Hour}, {"Mon, 2 Jan 2006 15:04:05 MST", 0}, {"Mon, 2 Jan 2006 15:04:05 -0700", 0}, {"2 Jan 2006 15:04:05 MST", 0},
-	{"2 Jan 2006 15:04:05 -0700", 0}, {"Mon, 2 Jan 06 15:04:05 MST", 0}, {"Mon, 2 Jan 06 15:04:05 -0700", 0}, {"2006-01-02T15:04:05", 0}, {time.DateTime, 0},
-}
-
 // anywhere is the largest distance between local times and UTC.
 const anywhere = 14 * time.Hour
 
-// momentOf reads a W3C date, as in sitemaps and Atom, or an RFC 822 date, as in RSS. A time in an unknown zone may be in any zone.
+// momentOf reads a time. One in an unknown zone may be in any zone.
 func momentOf(text string) moment {
-	v := strings.TrimSpace(text)
-	if len(v) > 64 {
+	d, ok := dateOf(text)
+	if !ok {
 		return moment{}
 	}
-	if strings.HasSuffix(v, " UT") {
-		v += "C"
+	m := moment{d.at, d.at.Add(d.lasts)}
+	if !d.zoned {
+		m = moment{m.from.Add(-anywhere), m.to.Add(anywhere)}
 	}
-	for _, f := range momentForms {
-		t, err := time.Parse(f.layout, v)
-		if err != nil {
-			continue
-		}
-		m := moment{t, t.Add(f.lasts)}
-		zone, offset := t.Zone()
-		known := strings.Contains(f.layout, "07") || zone == "GMT" || strings.Contains(f.layout, "MST") && zone == "UTC" || f.lasts >= 24*time.Hour
-		if !known && offset == 0 {
-			m = moment{t.Add(-anywhere), m.to.Add(anywhere)}
-		}
-		return m
-	}
-	return moment{}
+	return m
 }
 
 // newsOf compares an entry with the stored copy of the channel.

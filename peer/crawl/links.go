@@ -35,7 +35,7 @@ func (r *reader) link() {
 		if to := r.lead(markup.Value(t.href)); to.url != "" {
 			r.add(to)
 		}
-	case hasWord(t.rel, "next"), hasWord(t.rel, "prev"), hasWord(t.rel, "alternate") && !hasWord(t.rel, "stylesheet"):
+	case hasWord(t.rel, "next"), hasWord(t.rel, "prev"), hasWord(t.rel, "previous"), hasWord(t.rel, "alternate") && !hasWord(t.rel, "stylesheet"):
 		if isFeedType(t.kind) && len(r.feeds) < maxFeeds {
 			if to := r.resolve(r.base, t.href); to.url != "" {
 				r.feeds = append(r.feeds, to.url)

@@ -48,6 +48,7 @@ func TestLinksAsTheStandardHasThem(t *testing.T) {
 		{"a tag without an end", `<a href=/1><a href="/no><a href=/no>`, "/1"},
 		{"less than", `1 < 2 <3 <a href=/1> << <a href=/2>`, "/1 /2"},
 		{"a late base", `<a href=1><link rel=next href=2><base href=/b/><base href=/c/><a href=3>`, "/b/1 /b/2 /b/3"},
+		{"the page before", `<link rel=prev href=/1><link rel="x Previous" href=/2><link rel=previously href=/no>`, "/1 /2"},
 		{"a base that is none", `<base><base href=javascript:x><base href=/c/><a href=1>`, "/d/1"},
 		{"a base in a picture", `<svg><base href=/c/></svg><a href=1>`, "/d/1"},
 		{"after framesets", `<title>x</title><frameset><frame src=/1><frameset><frame src=/2></frameset><a href=/no><noframes><a href=/no></noframes></frameset><frame src=/no><a href=/no>`, "/1 /2"},

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,10 @@ func (d directives) and(more directives) directives {
 // withValue names the directives that have a colon and a value.
 var withValue = map[string]bool{"unavailable_after": true, "max-snippet": true, "max-image-preview": true, "max-video-preview": true}
 
+// withoutValue names those that have none, also such as the crawl passes over.
+var withoutValue = map[string]bool{"all": true, "index": true, "follow": true, "noindex": true, "nofollow": true, "none": true, "noarchive": true, "nostore": true, "nocache": true,
+	"nosnippet": true, "notranslate": true, "noimageindex": true, "indexifembedded": true, "noodp": true, "noydir": true, "noai": true, "noimageai": true}
+
 // parseDirectives reads a list of directives and passes over unknown ones.
 func parseDirectives(list string, now time.Time) (d directives) {
 	if i := markup.IndexFold([]byte(list), "unavailable_after"); i >= 0 { // its date may have commas
@@ -34,7 +39,7 @@ func parseDirectives(list string, now time.Time) (d directives) {
 		}
 	}
 	separates := func(r rune) bool {
-		return r == ',' || r == ';' || r == ' ' || r == '\t' || r == '\n' || r == '\f' || r == '\r'
+		return r < 0x80 && strings.IndexByte(",; \t\n\f\r\"'", byte(r)) >= 0 // some put quotes around all
 	}
 	for name := range strings.FieldsFuncSeq(strings.ToLower(list), separates) {
 		switch name {
@@ -52,17 +57,11 @@ func parseDirectives(list string, now time.Time) (d directives) {
 	return d
 }
 
-// expiryForms are the forms in which unavailable_after is met.
-var expiryForms = []string{time.RFC1123, time.RFC1123Z, time.RFC850, time.RFC822, time.RFC822Z, time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05",
-	time.DateOnly, "02 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 MST", "02-Jan-2006 15:04:05 MST", "2-Jan-2006 15:04:05 MST", "2 Jan 2006", "Jan 2, 2006", "Jan 2 2006"}
-
 // expired reports whether the date at the beginning of a text has passed. A text without a date has not expired.
 func expired(text string, now time.Time) bool {
 	for end := len(text); end > 0; end = strings.LastIndexByte(text[:end], ',') { // more directives may follow the date
-		for _, layout := range expiryForms {
-			if t, err := time.Parse(layout, strings.TrimSpace(text[:end])); err == nil {
-				return now.After(t)
-			}
+		if d, ok := dateOf(strings.Trim(text[:end], " \t\"'")); ok {
+			return now.After(d.at)
 		}
 	}
 	return false
@@ -88,8 +87,8 @@ func parseRobotsTag(fields []string, product string, now time.Time) (d directive
 				next = at + i
 			}
 			who, _, colon := strings.Cut(f[at:next], ":")
-			who = strings.ToLower(strings.TrimSpace(who))
-			if colon && who != "" && isRobotName(who) && !withValue[who] {
+			who = strings.ToLower(strings.Trim(who, " \t\"'"))
+			if colon && isRobotName(who) {
 				d = d.and(directivesFor(name, f[from:at], product, now))
 				name, from = who, at+strings.IndexByte(f[at:], ':')+1
 			}
@@ -103,21 +102,38 @@ func parseRobotsTag(fields []string, product string, now time.Time) (d directive
 	return d
 }
 
-// directivesFor reads a list if it is addressed to us: to the product, or to every robot ("" or "*").
+// directivesFor reads a list if it is addressed to us: to the product, perhaps with a version, or to every robot ("" or "*").
 func directivesFor(name, list, product string, now time.Time) directives {
+	if i := strings.IndexAny(name, "/ "); i >= 0 && name[:i] == product {
+		name = product
+	}
 	if name != "" && name != product && name != "*" {
 		return directives{}
 	}
 	return parseDirectives(list, now)
 }
 
-// isRobotName tells the name of a robot from a time of day or a date.
+// isRobotName tells the name of a robot, in lower case, from a time of day, a date or a directive. It may have several words and a version.
 func isRobotName(s string) bool {
+	if s == "" || s[0] >= '0' && s[0] <= '9' {
+		return false
+	}
+	letter := s[0] >= 'a' && s[0] <= 'z'
 	for i := range len(s) {
 		c := s[i]
-		if !(c >= 'a' && c <= 'z' || c == '-' || c == '_' || c == '*' || i > 0 && c >= '0' && c <= '9') {
+		if !(c >= 'a' && c <= 'z' || c == '-' || c == '_' || c == '*' || c >= '0' && c <= '9' || letter && (c == ' ' || c == '/' || c == '.')) {
 			return false
 		}
 	}
-	return true
+	words := strings.Fields(s)
+	return !slices.ContainsFunc(words, func(w string) bool { return withValue[w] || withoutValue[w] }) && !endsInHour(words)
+}
+
+// endsInHour reports whether words are the beginning of a date, up to the hour: "jun 25 2010 15".
+func endsInHour(words []string) bool {
+	last := words[len(words)-1]
+	return len(words) > 1 && len(last) <= 2 && strings.Trim(last, "0123456789") == "" && slices.ContainsFunc(words, func(w string) bool {
+		_, err := time.Parse("Jan", w[:min(len(w), len("Jan"))])
+		return err == nil
+	})
 }

@@ -46,6 +46,24 @@ func TestRobotsTag(t *testing.T) {
 	}
 }
 
+// TestNamesOfOtherRobots: what is meant for a robot whose name has several words or a version is not for us, and what is for us with a version is. Dates and
+// directives before a colon are no names.
+func TestNamesOfOtherRobots(t *testing.T) {
+	now := time.Date(2024, 6, 1, 12, 0, 0, 0, time.UTC)
+	for field, want := range map[string]directives{
+		"bad bot: noindex": {}, "other/1.0: none": {}, "Mozilla/5.0: noindex": {}, "other.example: noindex": {}, "bot 2: noindex": {}, "noindex, bad bot: nofollow": {unstored: "noindex"}, `"otherbot: noindex"`: {},
+		"Shoal/1.2: noindex": {unstored: "noindex"}, "shoal 1.2: nofollow": {nofollow: true}, "shoaling/1: noindex": {}, "other/1: none, shoal/1: nofollow": {nofollow: true},
+		`"noindex"`: {unstored: "noindex"}, `"noindex, nofollow"`: {unstored: "noindex", nofollow: true}, `'none'`: {unstored: "noindex", nofollow: true}, `"shoal: noindex"`: {unstored: "noindex"},
+		"noindex max-snippet: 5": {unstored: "noindex"}, "noindex unavailable_after: 2030-01-01": {unstored: "noindex"}, "noindex shoal: nofollow": {unstored: "noindex", nofollow: true},
+		"unavailable_after: Fri, Jun 25 2030 15:00:00 GMT, noindex": {unstored: "noindex"}, "unavailable_after: Jun 25, 2030 15:00:00 GMT, noindex": {unstored: "noindex"},
+		"unavailable_after: Fri, Jun 25 2010 15:00:00 GMT": {unstored: "expired"}, " : noindex": {unstored: "noindex"}, "* : noindex": {unstored: "noindex"},
+	} {
+		if got := parseRobotsTag([]string{field}, "shoal", now); got != want {
+			t.Errorf("%q: %+v, want %+v", field, got, want)
+		}
+	}
+}
+
 func FuzzRobotsTag(f *testing.F) {
 	f.Add("noindex, shoal: none", "unavailable_after: Fri, 25 Jun 2010 15:00:00 GMT")
 	f.Fuzz(func(t *testing.T, a, b string) {

@@ -54,14 +54,14 @@ func TestSitemaps(t *testing.T) {
 
 func TestFeeds(t *testing.T) {
 	rss := `<?xml version="1.0"?><rss><channel><link>http://site.test/</link><item><link>http://site.test/a?x=1&amp;y=2</link><pubDate>Mon, 06 May 2024 09:08:09 +0200</pubDate></item><item><link><![CDATA[/b]]></link></item></channel></rss>`
-	atom := `<feed xmlns="a"><link rel="self" href="/feed"/><updated>2020-01-01T00:00:00Z</updated><entry><updated>2024-05-06T07:08:09Z</updated><link href='/c'/></entry></feed>`
+	atom := `<feed xmlns="a"><link rel="self" href="/feed"/><link href="/"/><updated>2020-01-01T00:00:00Z</updated><entry><updated>2024-05-06T07:08:09Z</updated><link href='/c'/></entry></feed>`
 	day, year := time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		body, base string
 		want       []listed
 	}{
 		{rss, "http://site.test/rss", []listed{{url: "http://site.test/"}, {url: "http://site.test/a?x=1&y=2", changed: moment{day, day}}, {url: "http://site.test/b"}}},
-		{atom, "http://site.test/feed", []listed{{url: "http://site.test/feed", changed: moment{year, year}}, {url: "http://site.test/c", changed: moment{day, day}}}},
+		{atom, "http://site.test/feed", []listed{{url: "http://site.test/", changed: moment{year, year}}, {url: "http://site.test/c", changed: moment{day, day}}}},
 	} {
 		got := feedEntries("application/xml", []byte(c.body), c.base)
 		if !slices.EqualFunc(got, c.want, func(a, b listed) bool {
