@@ -42,7 +42,7 @@ type settings struct {
 	PageBytes *int     `help:"Largest page fetched; 0: 2 MiB." placeholder:"BYTES"`
 	Weight    *float32 `help:"Importance among channels; 0: as all." placeholder:"W"`
 	Filter    []string `help:"RE2 pattern: a URL must match one of them." sep:"none" placeholder:"RE"`
-	Exclude   []string `help:"RE2 pattern: a URL must match none of them." sep:"none" placeholder:"RE"`
+	Exclude   []string `help:"RE2 pattern: a URL must match none of them. An empty one, --exclude '', leaves none, and so with --filter and --seed." sep:"none" placeholder:"RE"`
 	Depth     *int     `help:"Links from a seed to a page, at most; 0: 15." placeholder:"N"`
 	TextOnly  *bool    `help:"Keep main text instead of raw pages." negatable:""`
 	Group     *int     `help:"Fixed priority group, 1 the fastest; 0: learnt." placeholder:"N"`
@@ -64,13 +64,21 @@ func (s *settings) fields() (map[string]any, error) {
 	put("pages", s.Pages != nil, s.Pages)
 	put("page_bytes", s.PageBytes != nil, s.PageBytes)
 	put("weight", s.Weight != nil, s.Weight)
-	put("filters", s.Filter != nil, s.Filter)
-	put("exclude", s.Exclude != nil, s.Exclude)
+	put("filters", s.Filter != nil, listed(s.Filter))
+	put("exclude", s.Exclude != nil, listed(s.Exclude))
 	put("depth", s.Depth != nil, s.Depth)
 	put("text_only", s.TextOnly != nil, s.TextOnly)
 	put("group", s.Group != nil, s.Group)
-	put("seeds", s.Seed != nil, s.Seed)
+	put("seeds", s.Seed != nil, listed(s.Seed))
 	return m, nil
+}
+
+// listed is what stands in a list of flags: an empty word alone means an empty list. As a pattern it would match every address.
+func listed(words []string) []string {
+	if len(words) == 1 && words[0] == "" {
+		return []string{}
+	}
+	return words
 }
 
 var (

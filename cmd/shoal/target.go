@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -160,8 +161,12 @@ func (t *target) remote(data, url string) (*api.Client, error) {
 
 // dataOf finds the data of a manager: the folder itself, or the one that `shoal up` keeps in it.
 func dataOf(dir string) (string, error) {
+	var refused error
 	holds := func(at string) bool {
 		_, folder := os.Stat(filepath.Join(at, channelsFolder))
+		if errors.Is(folder, fs.ErrPermission) {
+			refused = fmt.Errorf("there is no permission to look into %s: run this as the user whose folder it is, or with sudo", at)
+		}
 		_, server := os.Stat(filepath.Join(at, remote.DatabaseFile))
 		return folder == nil || server == nil
 	}
@@ -178,7 +183,12 @@ func dataOf(dir string) (string, error) {
 		}
 		if len(running) == 1 {
 			found = running
+		} else if holds(dir) { // it was named
+			found = []string{dir}
 		}
+	}
+	if refused != nil && len(found) == 0 {
+		return "", refused
 	}
 	switch len(found) {
 	case 0:

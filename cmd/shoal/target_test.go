@@ -55,3 +55,21 @@ func TestClusterIsFound(t *testing.T) {
 		t.Errorf("it is started with %q", says)
 	}
 }
+
+// TestNamedFolderIsMeant has a folder hold a manager's data itself, and another network's beneath: who names it means the first. An empty word clears a list of patterns.
+func TestNamedFolderIsMeant(t *testing.T) {
+	home := t.TempDir()
+	for _, at := range []string{home, filepath.Join(home, upPond)} {
+		if err := os.MkdirAll(filepath.Join(at, channelsFolder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := dataOf(home); err != nil || got != home {
+		t.Errorf("found %q, %v", got, err)
+	}
+	s := settings{Exclude: []string{""}, Filter: []string{"a", ""}}
+	m, err := s.fields()
+	if err != nil || len(m["exclude"].([]string)) != 0 || len(m["filters"].([]string)) != 2 {
+		t.Errorf("the fields are %v, %v", m, err)
+	}
+}
