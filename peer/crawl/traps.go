@@ -105,12 +105,8 @@ func (t *traps) exhausted(text uint64) (duplicate, worn bool) {
 
 // withoutSession removes session ids from a URL: ";jsessionid=..." and the query parameters that are known to hold one.
 func withoutSession(u string) string {
-	if i := strings.Index(strings.ToLower(u), ";jsessionid="); i >= 0 && strings.IndexByte(u[:i], '?') < 0 && !strings.HasSuffix(u[:i], "/.") && !strings.HasSuffix(u[:i], "/..") {
-		end := len(u)
-		if j := strings.IndexAny(u[i+1:], ";/?"); j >= 0 {
-			end = i + 1 + j
-		}
-		u = u[:i] + u[end:]
+	if strings.IndexByte(u, ';') >= 0 {
+		u = withoutPathSession(u)
 	}
 	path, query, ok := strings.Cut(u, "?")
 	if !ok || !strings.Contains(query, "=") {
@@ -136,6 +132,19 @@ func withoutSession(u string) string {
 		return path
 	}
 	return path + "?" + b.String()
+}
+
+// withoutPathSession removes ";jsessionid=..." from a path. A segment of dots is left alone: without it it would be none.
+func withoutPathSession(u string) string {
+	i := strings.Index(strings.ToLower(u), ";jsessionid=")
+	if i < 0 || strings.IndexByte(u[:i], '?') >= 0 || strings.HasSuffix(u[:i], "/.") || strings.HasSuffix(u[:i], "/..") {
+		return u
+	}
+	end := len(u)
+	if j := strings.IndexAny(u[i+1:], ";/?"); j >= 0 {
+		end = i + 1 + j
+	}
+	return u[:i] + u[end:]
 }
 
 func isSession(name, value string) bool {
