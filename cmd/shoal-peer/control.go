@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -128,8 +127,8 @@ func (p *program) setRates(list []*network, args map[string]string) error {
 	for name, to := range map[string]*int{"down": &down, "up": &up} {
 		if v, ok := args[name]; ok {
 			n, err := strconv.Atoi(v)
-			if err != nil || n < 0 || n > math.MaxInt32 {
-				return fmt.Errorf("%w: %s %q; want KiB a second, 0 for no limit", errSettings, name, v)
+			if err != nil || n < 0 || n > limit.MaxNumber {
+				return fmt.Errorf("%w: %s %q; want KiB a second: 0 (no limit) to %d", errSettings, name, v, limit.MaxNumber)
 			}
 			*to = n
 		}

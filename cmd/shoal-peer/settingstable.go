@@ -24,7 +24,7 @@ type setting struct {
 	unit  string // key in the catalogue; empty: none
 
 	// Of a number:
-	least, most int    // most 0: no upper bound
+	least, most int    // most 0: as much as any number may be
 	zero        string // what 0 means; empty: nothing special
 	why         string // why it may not be less
 
@@ -85,7 +85,7 @@ var table = []setting{
 	{key: "announce", group: groupExpert, list: "/ip4/192.0.2.7/tcp/7785", takes: takesReturn},
 	{key: "quic", group: groupExpert, takes: takesReturn},
 	{key: "dht", group: groupExpert, takes: takesReturn},
-	{key: "checkpoint_min", group: groupExpert, unit: "unit.min", least: 1},
+	{key: "checkpoint_min", group: groupExpert, unit: "unit.min", least: 1, most: maxCheckpointMin},
 	{key: "grace_s", group: groupExpert, unit: "unit.s"},
 	{key: "log_level", group: groupExpert, choices: []string{"debug", "info", "warn", "error"}},
 	{key: "control", group: groupExpert, takes: takesFile},
@@ -118,19 +118,32 @@ func (d *setting) wants() string {
 	}
 	switch {
 	case d.most > 0:
-		return fmt.Sprintf("want %s to %d", least, d.most)
+		return fmt.Sprintf("want %s to %d%s", least, d.most, d.why)
 	case d.least > 0:
 		return "want at least " + least + d.why
 	}
 	return "want " + least + " or more"
 }
 
+// tooLarge says which numbers are allowed, where one is so large that what it stands for could not be counted.
+func (d *setting) tooLarge() string {
+	bounded := *d
+	if bounded.most == 0 {
+		bounded.most, bounded.why = limit.MaxNumber, ""
+	}
+	return bounded.wants()
+}
+
 // check reports what is wrong with one value by what the table says of it.
 func (d *setting) check(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Int:
-		if n := int(v.Int()); n < d.least || d.most > 0 && n > d.most {
+		n := int(v.Int())
+		if n < d.least || d.most > 0 && n > d.most {
 			return limit.Bad(d.key, "is %d; %s", n, d.wants())
+		}
+		if n > limit.MaxNumber {
+			return limit.Bad(d.key, "is %d; %s", n, d.tooLarge())
 		}
 	case reflect.String:
 		text := v.String()
@@ -216,7 +229,7 @@ func (s *settings) special(key string) error {
 		return only.Validate()
 	case key == "deny":
 		for i, d := range s.Deny {
-			if !isDomain(d) {
+			if !limit.IsDomain(d) {
 				return limit.Bad(fmt.Sprintf("deny[%d]", i+1), "is %q; want a domain such as example.org", d)
 			}
 		}
@@ -244,11 +257,6 @@ func isMultiaddr(s string) bool {
 	}
 	_, err = a.ValueForProtocol(ma.P_TCP)
 	return err == nil
-}
-
-// isDomain reports whether a text can be a domain or an address, and not a URL.
-func isDomain(s string) bool {
-	return s != "" && len(s) <= 253 && !strings.ContainsAny(s, " /\\\"'@?#\t\n")
 }
 
 // meanings are the words of the table for the help texts of flags.
