@@ -35,7 +35,8 @@ type status struct {
 	around
 	Update *updateTold `json:"update,omitempty"` // how updates stand, where a person asks for the status
 
-	held words.Text // Hold, for translation; without a key where it came as a text
+	clock words.Text // what the notes say of the clock
+	held  words.Text // Hold, for translation; without a key where it came as a text
 }
 
 // status returns what the peer does, of what its agents tell. What it shows is on the disk: a counter that was seen never falls, whatever ends the process.
@@ -43,14 +44,13 @@ func (p *program) status(of []said) *status {
 	now := time.Now()
 	p.tally(now)
 	p.keepUsage()
-	s := &status{Status: together(of), Limits: p.limits.At(now), Marking: limit.MarksLE(), Notes: p.notes.list(), Done: p.usage.Done(now), Speed: p.speeds.last(), Blocked: p.blocked.Load().Len()}
+	s := &status{Status: together(of), Limits: p.limits.At(now), Marking: limit.MarksLE(), Done: p.usage.Done(now), Speed: p.speeds.last(), Blocked: p.blocked.Load().Len()}
 	set := p.now()
 	s.Denied = p.limits.Denied(set.Deny, cmp.Or(set.from["deny"], "your settings"))
 	s.Received, s.Sent = p.meter.Totals()
 	s.Today, s.Month = s.Done.Today.Bytes, s.Done.Month.Bytes
-	if note := clockNote(of); note.Key != "" {
-		s.Notes = append(s.Notes, note.In(words.English))
-	}
+	s.clock = clockNote(of)
+	s.Notes = p.notesIn(words.English, s)
 	s.around = around{web: p.web.says(now), unplugged: unplugged()}
 	for _, x := range of {
 		a := s.around
