@@ -85,7 +85,7 @@ func (s *station) resting() *status {
 // limitsNow are the limits by the volunteer's settings alone.
 func (s *station) limitsNow() limit.Force {
 	set := s.settings()
-	l := limit.New(set.Settings, "your settings", nil)
+	l := limit.New(set.Settings, byDefault, nil)
 	l.SetSources(set.from)
 	return l.At(time.Now())
 }
@@ -128,6 +128,7 @@ type present struct {
 	Limits  []shownCap        `json:"limits"`
 	Admin   string            `json:"admin,omitempty"` // whom to ask about a policy
 	Notes   []string          `json:"notes,omitempty"`
+	Holding []string          `json:"notes_holding,omitempty"` // those of the notes because of which nothing is fetched
 	Version string            `json:"version"`
 
 	Networks []presentNetwork `json:"networks"`
@@ -190,8 +191,12 @@ func (s *station) getNow(w http.ResponseWriter, r *http.Request) {
 	if st.State != stateUnjoined && st.State != stateStarting {
 		st.State, says = told(st, now, onPage)
 	}
+	var notes, holding []string
+	if p := s.running(); p != nil {
+		notes, holding = p.notesIn(l, st), p.notes.in(l, note.holds)
+	}
 	answer(w, present{State: st.State, Says: says.In(l), For: companyText(st).In(l), Contact: st.Contact, Mode: st.Mode, Until: st.Until, Hold: st.Hold, Running: st.Running, Waiting: st.Waiting, Threads: st.Threads,
-		Speed: st.Speed, Done: st.Done, Limits: shownCaps(&st.Limits, &st.Done, l), Admin: st.Limits.Contact, Notes: st.Notes, Version: st.Version, Networks: presentNetworks(st.Networks, now, l)})
+		Speed: st.Speed, Done: st.Done, Limits: shownCaps(&st.Limits, &st.Done, l), Admin: st.Limits.Contact, Notes: notes, Holding: holding, Version: st.Version, Networks: presentNetworks(st.Networks, now, l)})
 }
 
 func (s *station) postOrder(w http.ResponseWriter, r *http.Request) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -229,7 +230,10 @@ func (c *certificateCmd) Run(ctx context.Context, s streams, top *cli) (err erro
 	}
 	if c.Out != "" {
 		if err := writeNew(c.Out, text); err != nil {
-			return fmt.Errorf("write the certificate: %w (an existing file is never overwritten)", err)
+			if errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("write the certificate: %w; name another file, since an existing one is never overwritten", err)
+			}
+			return fmt.Errorf("write the certificate: %w", err)
 		}
 	}
 	switch {

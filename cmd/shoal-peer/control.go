@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -36,7 +35,8 @@ type status struct {
 	around
 	Update *updateTold `json:"update,omitempty"` // how updates stand, where a person asks for the status
 
-	held words.Text // Hold, for translation; without a key where it came as a text
+	clock words.Text // what the notes say of the clock
+	held  words.Text // Hold, for translation; without a key where it came as a text
 }
 
 // status returns what the peer does, of what its agents tell. What it shows is on the disk: a counter that was seen never falls, whatever ends the process.
@@ -44,14 +44,13 @@ func (p *program) status(of []said) *status {
 	now := time.Now()
 	p.tally(now)
 	p.keepUsage()
-	s := &status{Status: together(of), Limits: p.limits.At(now), Marking: limit.MarksLE(), Notes: p.notes.list(), Done: p.usage.Done(now), Speed: p.speeds.last(), Blocked: p.blocked.Load().Len()}
+	s := &status{Status: together(of), Limits: p.limits.At(now), Marking: limit.MarksLE(), Done: p.usage.Done(now), Speed: p.speeds.last(), Blocked: p.blocked.Load().Len()}
 	set := p.now()
 	s.Denied = p.limits.Denied(set.Deny, cmp.Or(set.from["deny"], "your settings"))
 	s.Received, s.Sent = p.meter.Totals()
 	s.Today, s.Month = s.Done.Today.Bytes, s.Done.Month.Bytes
-	if note := clockNote(of); note.Key != "" {
-		s.Notes = append(s.Notes, note.In(words.English))
-	}
+	s.clock = clockNote(of)
+	s.Notes = p.notesIn(words.English, s)
 	s.around = around{web: p.web.says(now), unplugged: unplugged()}
 	for _, x := range of {
 		a := s.around
@@ -128,8 +127,8 @@ func (p *program) setRates(list []*network, args map[string]string) error {
 	for name, to := range map[string]*int{"down": &down, "up": &up} {
 		if v, ok := args[name]; ok {
 			n, err := strconv.Atoi(v)
-			if err != nil || n < 0 || n > math.MaxInt32 {
-				return fmt.Errorf("%w: %s %q; want KiB a second, 0 for no limit", errSettings, name, v)
+			if err != nil || n < 0 || n > limit.MaxNumber {
+				return fmt.Errorf("%w: %s %q; want KiB a second: 0 (no limit) to %d", errSettings, name, v, limit.MaxNumber)
 			}
 			*to = n
 		}

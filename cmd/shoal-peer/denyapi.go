@@ -13,13 +13,11 @@ import (
 
 // deny puts a domain on the deny list or takes it off, and gives back the tasks of sites below it.
 func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
-	if plain := limit.Domain(domain); plain != "" { // at every port
-		domain = plain
-	}
-	if !isDomain(domain) {
+	if !limit.IsDomain(domain) {
 		fail(w, http.StatusBadRequest, fmt.Errorf("%q is no domain; want one such as example.org", domain))
 		return
 	}
+	domain = limit.Domain(domain) // at every port
 	set := s.settings()
 	if from := set.from["deny"]; from != "" && from != inFile(s.file) {
 		fail(w, http.StatusConflict, fmt.Errorf("the list of denied domains is set by %s, which the settings file cannot change", strings.TrimPrefix(from, "your settings, ")))
@@ -65,6 +63,9 @@ func (s *station) deny(w http.ResponseWriter, domain string, allow bool) {
 
 // isSuffix reports whether the domain is one below which anybody may have a site, such as com or co.uk.
 func isSuffix(domain string) bool {
+	if isAddr(domain) {
+		return false
+	}
 	suffix, icann := publicsuffix.PublicSuffix(domain)
 	return suffix == domain && (icann || strings.Contains(domain, ".")) // one without a dot that no list has is the end of no public name
 }

@@ -84,15 +84,15 @@ func (s *station) checks(ctx context.Context, lang string) (out []check) {
 	if free, err := limit.FreeDisk(set.Data); err != nil {
 		add("disk", levelNote, words.T("health.unknown"))
 	} else if free < int64(set.MinFreeMiB)<<20 {
-		add("disk", levelBad, words.T("health.disk.full", free>>20, set.MinFreeMiB))
+		add("disk", levelBad, words.T("health.disk.full", words.Num(free>>20), words.Num(set.MinFreeMiB)))
 	} else if free < 1<<20 {
 		add("disk", levelBad, words.T("health.disk.none"))
 	} else {
-		add("disk", levelOK, words.T("health.disk.ok", free>>20))
+		add("disk", levelOK, words.T("health.disk.ok", words.Num(free>>20)))
 	}
 	if p != nil {
 		p.machineChecks(add)
-		for _, n := range p.notes.list() {
+		for _, n := range p.notes.in(lang, func(n note) bool { return !n.machine() }) {
 			add("note", levelNote, words.Raw(n))
 		}
 	}

@@ -147,7 +147,11 @@ func (c *denyCmd) Run(ctx context.Context, s streams, top *cli) error {
 		_, err = fmt.Fprintln(s.out, said)
 		return err
 	}
-	said := fmt.Sprintf("%s and everything below it is not fetched any more; %s given back.", t.Domain, plain.Count(t.Tasks, "task"))
+	what := t.Domain + " and everything below it"
+	if isAddr(t.Domain) {
+		what = t.Domain
+	}
+	said := fmt.Sprintf("%s is not fetched any more; %s given back.", what, plain.Count(t.Tasks, "task"))
 	if t.Suffix {
 		said += fmt.Sprintf("\nThat is no single site: it keeps every site away whose name ends in .%s. To take it back: shoal-peer deny --allow %s", t.Domain, t.Domain)
 	}

@@ -113,7 +113,7 @@ func (c *limitCmd) printOne(w io.Writer, n *networkTold) error {
 		return fmt.Sprintf("%d %s%s", n, unit, more)
 	}
 	fmt.Fprintf(w, "%s  %s\n", n.Network[:shortName], company(n.alone()))
-	fmt.Fprintf(w, "  %-9s %.0f%% (weight %d); what another network leaves unused is there for it too: of the speed at once, of a budget when its time has passed\n", "share", 100*n.Share, n.Weight)
+	fmt.Fprintf(w, "  %-9s %s (weight %d); what another network leaves unused is there for it too: of the speed at once, of a budget when its time has passed\n", "share", percent(n.Share), n.Weight)
 	fmt.Fprintf(w, "  %-9s %s at a time, %d waiting\n", "sites", strconv.Itoa(n.Threads), n.Queue)
 	fmt.Fprintf(w, "  %-9s %s\n", "down", amount(n.DownKiBPerS, "KiB/s", " now"))
 	fmt.Fprintf(w, "  %-9s %s\n", "up", amount(n.UpKiBPerS, "KiB/s", " now"))

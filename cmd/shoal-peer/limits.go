@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -37,40 +36,6 @@ const (
 	usageEvery   = 10 * time.Second
 	historyEvery = time.Minute // a kill loses no more of the history
 )
-
-// notes hold what a user should know beside the limits: a policy that cannot be read, information that this system
-// does not provide.
-type notes struct {
-	mu sync.Mutex
-	m  map[string]string // by what they are about
-}
-
-// set sets a note and reports whether it is new. An empty text removes it.
-func (n *notes) set(about, text string) (news bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.m[about] == text {
-		return false
-	}
-	if n.m == nil {
-		n.m = map[string]string{}
-	}
-	n.m[about] = text
-	if text == "" {
-		delete(n.m, about)
-	}
-	return true
-}
-
-func (n *notes) list() (out []string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for about, text := range n.m {
-		out = append(out, about+": "+text)
-	}
-	slices.Sort(out)
-	return out
-}
 
 // policies reads the admin's policies: the machine's own file at each look, and those from URLs when they are due.
 // The peer fetches nothing while the machine's own file cannot be read, or until a policy from a URL has been fetched
@@ -119,7 +84,7 @@ func (s *policies) ask(ctx context.Context, wg *sync.WaitGroup, now time.Time) {
 		s.asked[url] = true
 		if _, tried := s.fetched[url]; !tried {
 			s.fetched[url] = time.Time{}
-			s.hold(url, "nothing is fetched until it is there: it is being fetched")
+			s.hold(url, words.T("note.held.coming"))
 		}
 		wg.Go(func() {
 			select {
@@ -186,43 +151,48 @@ func (s *policies) fetch(ctx context.Context, url string, now time.Time) fetched
 }
 
 // hold has nothing fetched because of a policy, and reports whether that is new.
-func (s *policies) hold(name, why string) (news bool) {
-	s.p.limits.SetPolicy(name, &limit.Policy{Off: true, Why: "a policy cannot be read"})
-	return s.p.notes.set("policy "+name, why)
+func (s *policies) hold(name string, why words.Text) (news bool) {
+	s.p.limits.SetPolicy(name, &limit.Policy{Off: true, Why: limit.PolicyUnread})
+	return s.p.notes.set(matter("policy", limit.Shown(name)), why)
 }
 
 // set puts a policy in force, or says why it is not. holds tells that an earlier version of it is in force.
 func (s *policies) set(name string, pol *limit.Policy, err error, holds bool) {
-	p, about, wrong := s.p, "policy "+name, false
+	p, what, shown, wrong := s.p, matter("policy", limit.Shown(name)), limit.Shown(name), false
 	defer func() { s.wrong[name] = wrong }()
+	why := ""
+	if err != nil {
+		why = saidBy(what.In(words.English), name, err)
+	}
 	switch {
 	case err == nil:
 		delete(s.gone, name)
 		p.limits.SetPolicy(name, pol)
-		if p.notes.set(about, "") {
-			p.log.Info("the policy can be read again", "policy", name)
+		if pol != nil && pol.PolicyURL != "" && name != s.file { // such a chain could have no end, and the file cannot be changed over the network
+			p.notes.set(what, words.T("note.further", limit.Shown(pol.PolicyURL)))
+		} else if p.notes.clear(what) {
+			p.log.Info("the policy can be read again", "policy", shown)
 		}
 	case holds && errors.Is(err, limit.ErrNoPolicy): // the admin has taken it away
 		s.gone[name] = true
 		p.limits.SetPolicy(name, nil)
-		if p.notes.set(about, "was taken away; nothing of it is in force") {
-			p.log.Warn("a policy was taken away; nothing of it is in force", "policy", name, "err", err)
+		if p.notes.set(what, words.T("note.gone")) {
+			p.log.Warn("a policy was taken away; nothing of it is in force", "policy", shown, "err", why)
 		}
 	case holds && !errors.Is(err, limit.ErrSettings) && s.wrong[name]: // it makes no sense until another one is there, and what is told of it stays
 		wrong = true
 	case holds && !errors.Is(err, limit.ErrSettings):
-		what := "cannot be fetched; its last version stays in force"
+		says := words.T("note.stays", why)
 		if s.gone[name] {
-			what = "cannot be fetched; nothing of it is in force, since it was taken away"
+			says = words.T("note.stays.gone", why)
 		}
-		if p.notes.set(about, what+": "+strings.TrimPrefix(plain.Error(err), about+": ")) {
-			p.log.Warn("a policy "+what, "policy", name, "err", err)
+		if p.notes.set(what, says) {
+			p.log.Warn("a policy cannot be fetched", "policy", shown, "err", why)
 		}
 	default:
 		wrong = errors.Is(err, limit.ErrSettings)
-		why := strings.TrimPrefix(plain.Error(err), about+": ")
-		if s.hold(name, "nothing is fetched until it can be read: "+why) {
-			p.log.Error("a policy cannot be read; nothing is fetched until it is", "policy", name, "err", err)
+		if s.hold(name, words.T("note.held.unread", why)) {
+			p.log.Error("a policy cannot be read; nothing is fetched until it is", "policy", shown, "err", why)
 		}
 	}
 }
@@ -455,6 +425,7 @@ func (p *program) readings(now time.Time) (received, sent int64) {
 
 // keepUsage writes down what was used and done, if there is anything new.
 func (p *program) keepUsage() {
+	p.tellLost(time.Now())
 	counts := []*limit.Usage{p.usage}
 	for _, n := range p.nets.all() {
 		counts = append(counts, n.usage)
@@ -468,23 +439,23 @@ func (p *program) keepUsage() {
 	}
 	switch {
 	case !some:
-	case err != nil && p.notes.set("budgets", "what was used is not kept over a restart: "+err.Error()):
+	case err != nil && p.notes.set(matter("budgets"), words.T("note.unkept.used", plain.Error(err))):
 		p.log.Warn("usage not kept", "err", err)
 	case err == nil:
-		p.notes.set("budgets", "")
+		p.notes.clear(matter("budgets"))
 	}
 }
 
 // disk returns why nothing more may be written to the disk, or "". It notes writes that failed.
 func (p *program) disk() words.Text {
 	if err := p.journal.Err(); err != nil {
-		p.notes.set("record of fetches", "lines are missing: "+plain.Error(err))
+		p.notes.set(matter("record"), words.T("note.missing", plain.Error(err)))
 	} else {
-		p.notes.set("record of fetches", "")
+		p.notes.clear(matter("record"))
 	}
 	free, err := limit.FreeDisk(p.set.Data)
-	if least := p.now().MinFreeMiB; least > 0 && p.tells("room on the disk", err) && free < int64(least)<<20 {
-		return p.because(fmt.Sprintf("min_free_mib %d", least), "why.disk", free>>20, p.set.Data)
+	if least := p.now().MinFreeMiB; least > 0 && p.tells("room", err) && free < int64(least)<<20 {
+		return p.because(fmt.Sprintf("min_free_mib %d", least), "why.disk", words.Num(free>>20), p.set.Data)
 	}
 	return words.Text{}
 }
@@ -498,7 +469,7 @@ func (p *program) supply() words.Text {
 		}
 	}
 	if s.OnMetered != "run" {
-		if on, err := limit.OnMetered(); p.tells("metered link", err) && on {
+		if on, err := limit.OnMetered(); p.tells("metered", err) && on {
 			return p.because("on_metered", "why.metered")
 		}
 	}
@@ -513,7 +484,7 @@ func (p *program) machine(m *limit.Machine) words.Text {
 		u = m.Use()
 		p.use.Store(&u)
 	}
-	if s.InUse == "pause" && p.tells("use of the computer", u.Err()) && u.InUse {
+	if s.InUse == "pause" && p.tells("use", u.Err()) && u.InUse {
 		return p.because("in_use", "why.inuse")
 	}
 	if s.FullScreen == "pause" {
@@ -521,7 +492,7 @@ func (p *program) machine(m *limit.Machine) words.Text {
 		if u.FullBy == "" {
 			err = limit.ErrUnknown
 		}
-		if p.tells("full screen", err) && u.Full {
+		if p.tells("full", err) && u.Full {
 			return p.because("full_screen", "why.fullscreen")
 		}
 	}
@@ -532,21 +503,9 @@ func (p *program) machine(m *limit.Machine) words.Text {
 		p.busy.Store(-1)
 	}
 	if s.BusyPercent > 0 {
-		if p.tells("busy processors", err) && busy > s.BusyPercent {
+		if p.tells("busy", err) && busy > s.BusyPercent {
 			return p.because("busy_percent", "why.busy", busy)
 		}
 	}
 	return words.Text{}
-}
-
-// tells notes information that this system does not provide. The peer does not pause because of it.
-func (p *program) tells(what string, err error) bool {
-	if err == nil {
-		p.notes.set(what, "")
-		return true
-	}
-	if p.notes.set(what, "this system does not tell; the peer does not pause because of it") {
-		p.log.Info("this system does not tell; the peer does not pause because of it", "what", what, "err", err)
-	}
-	return false
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"shoal/internal/plain"
 	"shoal/peer"
 	"shoal/peer/control"
+	"shoal/peer/limit"
 )
 
 type logCmd struct {
@@ -30,7 +32,14 @@ type logCmd struct {
 }
 
 func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
-	want := peer.Want{Newest: defaultLines, Match: c.Match, Site: strings.ToLower(c.Site)}
+	if c.Sites && c.Follow {
+		return fmt.Errorf("%w: --sites shows totals, which --follow cannot go on with; leave one of them out", errSettings)
+	}
+	site, err := siteOf(c.Site)
+	if err != nil {
+		return err
+	}
+	want := peer.Want{Newest: defaultLines, Match: c.Match, Site: site}
 	if c.Since != "" {
 		var err error
 		if want.Since, err = since(c.Since, time.Now()); err != nil {
@@ -88,6 +97,32 @@ func (c *logCmd) Run(ctx context.Context, s streams, top *cli) error {
 		}
 		return show(e)
 	})
+}
+
+// siteOf is a site as the record names it. People name one by its URL, too. Another port is another site there.
+func siteOf(named string) (string, error) {
+	if named == "" {
+		return "", nil
+	}
+	if !limit.IsDomain(named) {
+		return "", fmt.Errorf("%w: --site %q; want a host such as example.org", errSettings, named)
+	}
+	site, bare := limit.Domain(named), named
+	if strings.Contains(site, ":") {
+		site = "[" + site + "]"
+	}
+	scheme, behind, ok := strings.Cut(bare, "://")
+	if ok {
+		bare = behind
+	}
+	if i := strings.IndexAny(bare, "/?#"); i >= 0 {
+		bare = bare[:i]
+	}
+	usual := map[string]string{"http": "80", "https": "443"}
+	if _, port, err := net.SplitHostPort(bare); err == nil && port != usual[strings.ToLower(scheme)] {
+		site += ":" + port
+	}
+	return site, nil
 }
 
 // defaultLines is how many lines a log shows unless it is told.

@@ -31,6 +31,11 @@ func TestLogOfSomeLines(t *testing.T) {
 			t.Errorf("%v shows:\n%s", args, text)
 		}
 	}
+	for _, site := range []string{"http://A.example/2", "a.example.", "a.example"} {
+		if text := v.ok("log", "--site", site); strings.Count(text, "http://a.example/") != 3 {
+			t.Errorf("of the site %s:\n%s", site, text)
+		}
+	}
 	if text := v.ok("log", "--since", "2h"); strings.Count(text, "http://a.example/") != 3 {
 		t.Errorf("since two hours:\n%s", text)
 	}
@@ -66,5 +71,15 @@ func TestLogOfOneNetwork(t *testing.T) {
 	}
 	if code, said := v.do("log", "--network", "examplesearch"); code == 0 || !strings.Contains(said, "no network is called") {
 		t.Errorf("of a misspelt one: %d %s", code, said)
+	}
+}
+
+// TestSiteOfALog names sites as people do. The record names them as hosts, with a port that is not the usual one.
+func TestSiteOfALog(t *testing.T) {
+	for named, want := range map[string]string{"": "", "A.example": "a.example", "https://a.example/x?y#z": "a.example", "a.example:8080": "a.example:8080", "http://a.example:80/": "a.example", "https://a.example:8443": "a.example:8443",
+		"bücher.example": "xn--bcher-kva.example", "http://[2001:db8::1]/": "[2001:db8::1]", "[2001:db8::1]:81": "[2001:db8::1]:81"} {
+		if got, err := siteOf(named); err != nil || got != want {
+			t.Errorf("%q is %q, %v; want %q", named, got, err, want)
+		}
 	}
 }

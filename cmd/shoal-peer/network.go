@@ -246,7 +246,7 @@ func (n *network) run(ctx, aside context.Context) error {
 	wg.Go(func() {
 		select {
 		case <-n.agent.Ready():
-			n.p.notes.set("network "+n.short(), "")
+			n.p.notes.clear(matter("network", n.short()))
 			n.p.says()
 		case <-ctx.Done():
 		}

@@ -144,9 +144,9 @@ func (k *keeper) look() error {
 	all, err := peer.Memberships(p.set.Data)
 	switch {
 	case err == nil:
-		p.notes.set("networks", "")
+		p.notes.clear(matter("networks"))
 	case k.running > 0 || len(all) > 0: // the others go on
-		if p.notes.set("networks", "one cannot be crawled for: "+plain.Error(err)) {
+		if p.notes.set(matter("networks"), words.T("note.network.one", plain.Error(err))) {
 			p.log.Error("a network is not crawled for", "err", err)
 		}
 		err = nil
@@ -195,7 +195,7 @@ func (k *keeper) broken(m peer.Membership, err error, others bool) error {
 		return err
 	}
 	name := m.Network.String()[:shortName]
-	if k.p.notes.set("network "+name, "is not crawled for now, and tried again every minute: "+plain.Error(err)) {
+	if k.p.notes.set(matter("network", name), words.T("note.network.broken", plain.Error(err))) {
 		k.p.log.Error("a network is not crawled for now", "network", name, "err", err)
 	}
 	return nil

@@ -368,3 +368,17 @@ func TestLeftWhateverGoesWrong(t *testing.T) {
 		t.Errorf("it is a member still: %v", err)
 	}
 }
+
+// TestUnevenShares: a small share is not none, and a large one beside it is not all.
+func TestUnevenShares(t *testing.T) {
+	for share, want := range map[float64]string{0: "0%", .001: "<1%", .005: "<1%", .006: "1%", .5: "50%", .994: "99%", .999: ">99%", 1: "100%"} {
+		if got := percent(share); got != want {
+			t.Errorf("%v is %s, want %s", share, got, want)
+		}
+	}
+	for running, want := range map[int]string{2: "2 of 2", 3: "3, begun before there were only 2 at a time"} {
+		if got := ofThreads(running, 2); got != want {
+			t.Errorf("%d of 2: %s", running, got)
+		}
+	}
+}

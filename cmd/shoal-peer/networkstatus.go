@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,17 @@ type networkTold struct {
 
 	around
 	held words.Text // Hold, for translation; without a key where it came as a text
+}
+
+// percent words a share of all. None that there is is nothing, and none is all beside another one.
+func percent(share float64) string {
+	switch {
+	case share > 0 && share <= .005:
+		return "<1%"
+	case share < 1 && share >= .995:
+		return ">99%"
+	}
+	return fmt.Sprintf("%.0f%%", 100*share)
 }
 
 // said is what one network's agent has told of itself.

@@ -17,7 +17,7 @@ func (p *program) machineChecks(add func(name, level string, says words.Text)) {
 	} else {
 		add("busy", levelNote, words.T("health.unknown"))
 	}
-	memory := memoryMiB()
+	memory := words.Num(memoryMiB())
 	switch share := math.Float64frombits(p.share.Load()); {
 	case p.busy.Load() < 0:
 		add("own", levelOK, words.T("health.own.memory", memory))

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"shoal/internal/plain"
 	"shoal/peer/limit"
+	"shoal/peer/words"
 )
 
 // carried is what the history has of the sockets' counters. Owned by the governor.
@@ -32,10 +34,10 @@ func (p *program) record(now time.Time, received, sent int64) {
 // keepHistory writes the history down, if there is anything new.
 func (p *program) keepHistory() {
 	switch err := p.history.Save(); {
-	case err != nil && p.notes.set("history", "what was carried is not kept over a restart: "+plain.Error(err)):
+	case err != nil && p.notes.set(matter("history"), words.T("note.unkept.carried", plain.Error(err))):
 		p.log.Warn("history not kept", "err", err)
 	case err == nil:
-		p.notes.set("history", "")
+		p.notes.clear(matter("history"))
 	}
 }
 
@@ -78,14 +80,14 @@ func (p *program) giveRefused(ctx context.Context) {
 func (p *program) readLists(ctx context.Context, kept map[string]*limit.Blocked) (again time.Duration) {
 	again = listsEvery
 	names := p.now().BlockLists
-	for at := range kept {
-		if !slices.Contains(names, at) {
-			delete(kept, at)
-			p.notes.set("block list "+at, "")
-		}
-	}
-	var sets []*limit.Blocked
+	maps.DeleteFunc(kept, func(at string, _ *limit.Blocked) bool { return !slices.Contains(names, at) })
+	var each []words.Text
 	for _, at := range names {
+		each = append(each, matter("list", limit.Shown(at)))
+	}
+	p.notes.clearBut("list", each) // also one that was never read
+	var sets []*limit.Blocked
+	for i, at := range names {
 		one, cancel := context.WithTimeout(ctx, listWait)
 		t := &http.Transport{DisableKeepAlives: true, DialContext: p.outside}
 		text, err := limit.ReadList(one, &http.Client{Transport: t}, at)
@@ -94,29 +96,29 @@ func (p *program) readLists(ctx context.Context, kept map[string]*limit.Blocked)
 		if ctx.Err() != nil {
 			return again
 		}
-		had := kept[at] != nil
+		_, had := kept[at]
 		switch {
 		case err == nil:
 			kept[at], _ = limit.NewBlocked(text) // too many names are said below
-			p.notes.set("block list "+at, "")
+			p.notes.clear(each[i])
 		case had:
 			again = listsAgain
-			p.notes.set("block list "+at, "cannot be read again; its last version stays in force")
+			p.notes.set(each[i], words.T("note.list.stays"))
 		default:
 			again = listsAgain
-			kept[at] = nil // its note goes when it does
-			if p.notes.set("block list "+at, "cannot be read, and blocks nothing yet: "+plain.Error(err)) {
-				p.log.Warn("a block list cannot be read", "list", at, "err", err)
+			why := saidBy(each[i].In(words.English), at, err)
+			if p.notes.set(each[i], words.T("note.list.unread", why)) {
+				p.log.Warn("a block list cannot be read", "list", limit.Shown(at), "err", why)
 			}
 		}
 		sets = append(sets, kept[at])
 	}
 	b, err := limit.Join(sets...)
-	why := ""
+	says := words.Text{}
 	if err != nil {
-		why = plain.Error(err)
+		says = words.T("note.list.long", words.Num(limit.MaxListNames))
 	}
-	p.notes.set("block lists", why)
+	p.notes.set(matter("lists"), says)
 	p.blocked.Store(b)
 	return again
 }

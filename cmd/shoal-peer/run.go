@@ -158,7 +158,7 @@ func (p *program) run(ctx context.Context, pondAddr string, unpaced bool, out io
 		return err
 	}
 	defer p.journal.Close()
-	p.limits = limit.New(p.set.Settings, "your settings", p.usage)
+	p.limits = limit.New(p.set.Settings, byDefault, p.usage)
 	p.limits.SetSources(p.set.from)
 	if p.before != nil {
 		p.limits.Inherit(p.before)

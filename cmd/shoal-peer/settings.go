@@ -74,7 +74,10 @@ func (s *settings) validate() error {
 	return nil
 }
 
-const leastGapMs = 200
+const (
+	leastGapMs       = 200
+	maxCheckpointMin = 365 * 24 * 60 // a year
+)
 
 func isAddr(s string) bool {
 	_, err := netip.ParseAddr(s)

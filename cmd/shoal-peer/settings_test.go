@@ -61,26 +61,40 @@ func TestEverySettingHasItsPlaces(t *testing.T) {
 	}
 }
 
-// TestSettingsThatCountForNothing refuses in a settings file what would be shown as in force and keep nothing away, and numbers from which the rest could not be counted: a day's budget so large paused everything.
-func TestSettingsThatCountForNothing(t *testing.T) {
-	conf := filepath.Join(t.TempDir(), "peer.toml")
-	for text, want := range map[string]string{
-		`deny = ["."]`:               "want a domain",
-		`deny = ["*"]`:               "want a domain",
-		`deny = ["a*b.test"]`:        "want a domain",
-		`day_mib = 8796093022208`:    "at most 2147483647",
-		`grace_s = 9999999999999`:    "at most 2147483647",
-		`deny = ["*.example.org"]`:   "",
-		`day_mib = 2147483647`:       "",
-		`deny = ["bücher.example"]`:  "",
-		`deny = ["[2001:db8::1]"]`:   "",
-		`deny = ["192.0.2.7", "xn"]`: "",
-	} {
-		if err := os.WriteFile(conf, []byte(text+"\n"), 0o600); err != nil {
-			t.Fatal(err)
+// TestHugeSettingsAreRefused has each number be more than can be counted, in a request of the page, and in an order for rates. What is refused names the most that is
+// allowed, as a policy's refusal does.
+func TestHugeSettingsAreRefused(t *testing.T) {
+	for i := range table {
+		d := &table[i]
+		set := defaults()
+		if set.fields()[d.key].Kind() != reflect.Int {
+			continue
 		}
-		if _, err := load(conf, nil, nil); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
+		_, bad := typed(map[string]any{d.key: 8796093022208.0})
+		if len(bad.Errors) != 1 || !strings.HasPrefix(bad.Errors[0].Text, "is 8796093022208; want ") || !strings.Contains(bad.Errors[0].Text, " to ") {
+			t.Errorf("%s in a request: %+v", d.key, bad.Errors)
+		}
+		set.fields()[d.key].SetInt(limit.MaxNumber + 1)
+		if err := set.validate(); err == nil || !strings.Contains(err.Error(), d.key+" is 2147483648; want ") || !strings.Contains(err.Error(), " to ") {
+			t.Errorf("%s: %v", d.key, err)
+		}
+	}
+	p := limited(t, defaults())
+	for _, rate := range []string{"999999999999", "-1", "many"} {
+		if err := p.setRates(nil, map[string]string{"down": rate}); err == nil || !strings.Contains(err.Error(), "0 (no limit) to 2147483647") {
+			t.Errorf("a rate of %s: %v", rate, err)
+		}
+	}
+}
+
+// TestDenyListsNameDomains holds lists to what a policy may name: an entry that is no domain would stand there and deny nothing.
+func TestDenyListsNameDomains(t *testing.T) {
+	for entry, right := range map[string]bool{"example.org": true, "*.example.org": true, "https://example.org/x": true, "192.0.2.7": true, "bücher.example": true, ".": false, "*": false, "*.*": false, "": false, "a b": false, "https://": false} {
+		set := defaults()
+		set.Deny = []string{entry}
+		pol := limit.Policy{DenyDomains: set.Deny}
+		if own, theirs := set.validate(), pol.Validate(); (own == nil) != right || (theirs == nil) != right {
+			t.Errorf("%q: own list %v, policy %v", entry, own, theirs)
 		}
 	}
 }

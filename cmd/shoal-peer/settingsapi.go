@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -161,8 +162,15 @@ func typed(in map[string]any) (changes, *refusedSettings) {
 
 func typedValue(key string, in any, kind reflect.Type) (any, error) {
 	if f, is := in.(float64); is && kind.Kind() == reflect.Int {
-		if f != math.Trunc(f) || math.Abs(f) > math.MaxInt32 {
+		if f != math.Trunc(f) {
 			return nil, limit.Bad(key, "is %v; want a whole number", f)
+		}
+		if d, known := settingOf(key); known && math.Abs(f) > limit.MaxNumber { // it may be more than an int holds
+			shown := strconv.FormatFloat(f, 'f', 0, 64)
+			if math.Abs(f) >= 1e18 {
+				shown = strconv.FormatFloat(f, 'g', -1, 64)
+			}
+			return nil, limit.Bad(key, "is %s; %s", shown, d.tooLarge())
 		}
 		return int(f), nil
 	}

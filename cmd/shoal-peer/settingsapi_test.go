@@ -159,11 +159,15 @@ func TestPagesQuestions(t *testing.T) {
 			t.Error(text)
 		}
 	}
-	for _, none := range []string{"no domain", "http://", "https://", "ads.*", "*"} {
+	for _, none := range []string{"no domain", "http://", "https://", "ads.*", "*", ".", "..", "*.*"} {
 		if c, text := v.do("deny", none); c == 0 || !strings.Contains(text, "want one such as example.org") {
 			t.Error(text)
 		}
 	}
+	if text := v.ok("deny", "127.0.0.1"); strings.Contains(text, "below it") || strings.Contains(text, "name ends in") {
+		t.Errorf("an address has names below it: %s", text)
+	}
+	v.ok("deny", "--allow", "127.0.0.1")
 	if b, err := os.ReadFile(file); err != nil || strings.Contains(string(b), "deny") {
 		t.Errorf("%s %v", b, err)
 	}
@@ -181,7 +185,7 @@ func TestPagesQuestions(t *testing.T) {
 	}
 	v.ok("settings", "block_lists=[\""+list+"\", \""+list+"2\"]")
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		if st := v.status(); st.Blocked == 2 && strings.Contains(strings.Join(st.Notes, "\n"), "cannot be read, and blocks nothing yet: block list "+list+"2: there is no such file") {
+		if st := v.status(); st.Blocked == 2 && strings.Contains(strings.Join(st.Notes, "\n"), "cannot be read, and blocks nothing yet: there is no such file") {
 			break
 		} else if time.Now().After(end) {
 			t.Fatalf("%d names are blocked; %q", st.Blocked, st.Notes)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -25,7 +24,7 @@ type setting struct {
 	unit  string // key in the catalogue; empty: none
 
 	// Of a number:
-	least, most int    // most 0: no upper bound
+	least, most int    // most 0: as much as any number may be
 	zero        string // what 0 means; empty: nothing special
 	why         string // why it may not be less
 
@@ -86,7 +85,7 @@ var table = []setting{
 	{key: "announce", group: groupExpert, list: "/ip4/192.0.2.7/tcp/7785", takes: takesReturn},
 	{key: "quic", group: groupExpert, takes: takesReturn},
 	{key: "dht", group: groupExpert, takes: takesReturn},
-	{key: "checkpoint_min", group: groupExpert, unit: "unit.min", least: 1},
+	{key: "checkpoint_min", group: groupExpert, unit: "unit.min", least: 1, most: maxCheckpointMin},
 	{key: "grace_s", group: groupExpert, unit: "unit.s"},
 	{key: "log_level", group: groupExpert, choices: []string{"debug", "info", "warn", "error"}},
 	{key: "control", group: groupExpert, takes: takesFile},
@@ -111,9 +110,6 @@ func settingOf(key string) (setting, bool) {
 // meaning returns what a setting is for.
 func (d *setting) meaning(lang string) string { return words.T("set." + d.key).In(lang) }
 
-// countable is the largest number of any setting.
-const countable = math.MaxInt32
-
 // wants says which numbers are allowed.
 func (d *setting) wants() string {
 	least := strconv.Itoa(d.least)
@@ -122,22 +118,32 @@ func (d *setting) wants() string {
 	}
 	switch {
 	case d.most > 0:
-		return fmt.Sprintf("want %s to %d", least, d.most)
+		return fmt.Sprintf("want %s to %d%s", least, d.most, d.why)
 	case d.least > 0:
 		return "want at least " + least + d.why
 	}
 	return "want " + least + " or more"
 }
 
+// tooLarge says which numbers are allowed, where one is so large that what it stands for could not be counted.
+func (d *setting) tooLarge() string {
+	bounded := *d
+	if bounded.most == 0 {
+		bounded.most, bounded.why = limit.MaxNumber, ""
+	}
+	return bounded.wants()
+}
+
 // check reports what is wrong with one value by what the table says of it.
 func (d *setting) check(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Int:
-		switch n := int(v.Int()); {
-		case n < d.least || d.most > 0 && n > d.most:
+		n := int(v.Int())
+		if n < d.least || d.most > 0 && n > d.most {
 			return limit.Bad(d.key, "is %d; %s", n, d.wants())
-		case n > countable: // of a policy too: what follows from a larger number could not be counted
-			return limit.Bad(d.key, "is %d; %s, and at most %d", n, d.wants(), countable)
+		}
+		if n > limit.MaxNumber {
+			return limit.Bad(d.key, "is %d; %s", n, d.tooLarge())
 		}
 	case reflect.String:
 		text := v.String()
@@ -223,8 +229,8 @@ func (s *settings) special(key string) error {
 		return only.Validate()
 	case key == "deny":
 		for i, d := range s.Deny {
-			if !isDomain(d) {
-				return limit.Bad(fmt.Sprintf("deny[%d]", i+1), "is %q; want a domain such as example.org, which is meant with all below it", d)
+			if !limit.IsDomain(d) {
+				return limit.Bad(fmt.Sprintf("deny[%d]", i+1), "is %q; want a domain such as example.org", d)
 			}
 		}
 	case key == "network_shares":
@@ -251,12 +257,6 @@ func isMultiaddr(s string) bool {
 	}
 	_, err = a.ValueForProtocol(ma.P_TCP)
 	return err == nil
-}
-
-// isDomain reports whether a text can be a domain or an address, and not a URL, and something is left of it where domains are compared: "*" and "." would keep nothing away.
-func isDomain(s string) bool {
-	d := limit.Domain(s)
-	return d != "" && !strings.Contains(d, "*") && len(s) <= 253 && !strings.ContainsAny(s, " /\\\"'@?#\t\n")
 }
 
 // meanings are the words of the table for the help texts of flags.

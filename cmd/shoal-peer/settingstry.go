@@ -24,7 +24,8 @@ type tried struct {
 	Errors    []fieldError `json:"errors"`
 	Limits    []shownCap   `json:"limits"`
 	Paused    string       `json:"paused,omitempty"`
-	Overruled []string     `json:"overruled"` // sentences: what a policy overrides
+	Overruled []string     `json:"overruled"`        // sentences: what a policy overrides
+	Unread    bool         `json:"unread,omitempty"` // a policy cannot be read, so what it overrides is not known
 	Week      []hour       `json:"week"`
 	Held      []string     `json:"held"` // changed settings that a flag or variable holds
 }
@@ -41,6 +42,7 @@ func (s *station) trySettings(w http.ResponseWriter, r *http.Request) {
 	if out.Errors == nil {
 		out.Errors = []fieldError{}
 	}
+	out.Unread = f.Reason.Why == limit.PolicyUnread
 	if t := pausedBy(&f, now); t.Key != "" {
 		out.Paused = t.In(l)
 	}

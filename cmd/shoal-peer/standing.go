@@ -44,13 +44,21 @@ func printStanding(w io.Writer, st *peer.Standing) {
 	if len(st.Held) == 0 {
 		return
 	}
+	added := 0.0
+	for _, h := range st.Held {
+		added += h.Amount
+	}
+	fallen := ""
+	if st.Score < added-.05 {
+		fallen = ", which has fallen since"
+	}
 	follows := fmt.Sprintf("a peer is suspended at %.1f", st.SuspendAt)
 	if !st.Enforced {
 		follows = "nothing follows from it in this network now"
 	}
-	fmt.Fprintf(w, "held      against it: %s, score %.1f; %s\n", plain.Count(len(st.Held)+st.More, "case"), st.Score, follows)
+	fmt.Fprintf(w, "held      against it: %s, score %.1f%s; %s\n", plain.Count(len(st.Held)+st.More, "case"), st.Score, fallen, follows)
 	for _, h := range st.Held {
-		fmt.Fprintf(w, "  %s  %s  %s: %s (%.1f)\n", h.Case, h.Ruled.Local().Format(time.DateTime), plain.Printable(h.URL), plain.Printable(h.Reason), h.Amount)
+		fmt.Fprintf(w, "  %s  %s  %s: %s (added %.1f then)\n", h.Case, h.Ruled.Local().Format(time.DateTime), plain.Printable(h.URL), plain.Printable(h.Reason), h.Amount)
 		if h.Objection != "" {
 			fmt.Fprintf(w, "    you object: %s\n", plain.Printable(h.Objection))
 		}

@@ -65,7 +65,7 @@ func TestVolunteerSeesWhatIsHeld(t *testing.T) {
 	for limit := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		c, text := v.do("status")
 		if c == 0 && strings.Contains(text, "standing  suspended for what it delivered") {
-			for _, want := range []string{"1 case, score 19.5; a peer is suspended at 18.0", "00000000000000ff", "lost audit (2.5)", "shoal-peer object CASE TEXT"} {
+			for _, want := range []string{"1 case, score 19.5; a peer is suspended at 18.0", "00000000000000ff", "lost audit (added 2.5 then)", "shoal-peer object CASE TEXT"} {
 				if !strings.Contains(text, want) {
 					t.Errorf("the status has no %q:\n%s", want, text)
 				}
@@ -152,6 +152,18 @@ func TestStandingSaysWhatFollows(t *testing.T) {
 		var b strings.Builder
 		if printStanding(&b, &c.st); !strings.Contains(b.String(), c.want) || strings.Contains(b.String(), c.not) {
 			t.Errorf("%+v is told as %q; want %q, and not %q", c.st, b.String(), c.want, c.not)
+		}
+	}
+}
+
+// TestScoreThatHasFallen: a score that is less than what its cases added says why.
+func TestScoreThatHasFallen(t *testing.T) {
+	held := []peer.Held{{Case: "ff", URL: "http://a.example/", Reason: "lost audit", Amount: 1.8}}
+	for score, want := range map[float64]string{0: "score 0.0, which has fallen since; ", 1.8: "score 1.8; "} {
+		var b strings.Builder
+		printStanding(&b, &peer.Standing{Standing: "established", Held: held, Score: score, SuspendAt: 18})
+		if !strings.Contains(b.String(), want) || !strings.Contains(b.String(), "lost audit (added 1.8 then)") {
+			t.Error(b.String())
 		}
 	}
 }

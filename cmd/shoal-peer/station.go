@@ -198,7 +198,7 @@ func (s *station) limits(ctx context.Context) *limit.Limits {
 		return p.limits
 	}
 	set := s.settings()
-	p := &program{set: set, log: slog.New(slog.DiscardHandler), limits: limit.New(set.Settings, "your settings", nil), meter: limit.NewMeter(nil)}
+	p := &program{set: set, log: slog.New(slog.DiscardHandler), limits: limit.New(set.Settings, byDefault, nil), meter: limit.NewMeter(nil)}
 	p.limits.SetSources(set.from)
 	newPolicies(p).read(ctx, time.Now())
 	return p.limits

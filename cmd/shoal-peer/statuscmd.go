@@ -67,7 +67,7 @@ func printStatus(w io.Writer, st *status) {
 	}
 	printBelief(w, st.Standing)
 	printLimits(w, st)
-	fmt.Fprintf(w, "running   %d of %d\n", len(st.Running), st.Threads)
+	fmt.Fprintf(w, "running   %s\n", ofThreads(len(st.Running), st.Threads))
 	for _, t := range st.Running {
 		url := t.URL
 		if t.Away {
@@ -106,13 +106,21 @@ func printBelief(w io.Writer, st *peer.Standing) {
 
 // printNetwork prints one of several networks.
 func printNetwork(w io.Writer, n *networkTold) {
-	fmt.Fprintf(w, "\nnetwork   %s  %s: share %.0f%%\n", n.Network, company(n.alone()), 100*n.Share)
+	fmt.Fprintf(w, "\nnetwork   %s  %s: share %s\n", n.Network, company(n.alone()), percent(n.Share))
 	fmt.Fprintf(w, "          %s\n", n.Says)
 	fmt.Fprintf(w, "today     %s\n", worded(n.Done.Today))
-	fmt.Fprintf(w, "running   %d of %d; waiting %d of %d\n", len(n.Running), n.Threads, len(n.Waiting), n.Queue)
+	fmt.Fprintf(w, "running   %s; waiting %d of %d\n", ofThreads(len(n.Running), n.Threads), len(n.Waiting), n.Queue)
 	printBelief(w, n.Standing)
 	fmt.Fprintf(w, "peer      %s\nmembers   %d known\n", n.Peer, n.Members)
 	printOverlay(w, &n.Status)
+}
+
+// ofThreads says how many sites are crawled at a time, of how many. There are more for a while after the share has become smaller: what has begun is not cut off.
+func ofThreads(running, threads int) string {
+	if running > threads {
+		return fmt.Sprintf("%d, begun before there were only %d at a time", running, threads)
+	}
+	return fmt.Sprintf("%d of %d", running, threads)
 }
 
 // worded prints what was done in a time.

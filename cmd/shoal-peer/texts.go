@@ -9,7 +9,10 @@ import (
 )
 
 // whys are the keys of the reasons that package limit gives.
-var whys = map[string]string{"the day's budget is used up": "why.day", "the month's budget is used up": "why.month", "not at this hour": "why.hour", "turned off": "why.off", "a policy cannot be read": "why.unread"}
+var whys = map[string]string{"the day's budget is used up": "why.day", "the month's budget is used up": "why.month", "not at this hour": "why.hour", "turned off": "why.off", limit.PolicyUnread: "why.unread"}
+
+// byDefault names who set what nobody has set.
+const byDefault = "the default"
 
 // pausedBy returns why the limits pause the peer, and until when where that is known; its key is empty if they do not.
 func pausedBy(f *limit.Force, now time.Time) words.Text {
@@ -41,8 +44,11 @@ func sourceText(source string) words.Text {
 	if at, ok := strings.CutPrefix(source, "your settings, "); ok {
 		return words.T("from.you.at", at)
 	}
-	if source == "your settings" {
+	switch source {
+	case "your settings":
 		return words.T("from.you")
+	case byDefault:
+		return words.T("from.default")
 	}
 	return words.Raw(source)
 }

@@ -70,7 +70,7 @@ const wordLine = 72 // characters of the signed word in a line
 
 // Text is what a certificate of contribution says to people.
 func (c *Contribution) Text() string {
-	who, network := "A volunteer", "of no name"
+	who, network := "A volunteer", "a Shoal network"
 	if c.Name != "" {
 		who = c.Name
 	}
@@ -78,14 +78,14 @@ func (c *Contribution) Text() string {
 		who += ", of the team " + c.Team
 	}
 	if c.NetworkName != "" {
-		network = c.NetworkName
+		network = "the Shoal network " + c.NetworkName
 	}
 	return fmt.Sprintf(`CERTIFICATE OF CONTRIBUTION
 
 %s
 
-lent a computer to the Shoal network %s
-and brought, from %s to %s,
+lent a computer to %s
+and brought, in the weeks from %s to %s,
 
     %s verified pages, %s bytes
 

@@ -19,7 +19,7 @@ func TestContribution(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Ada Lovelace, of the team Sharks", "1,234,567 verified pages, 89 bytes", "Example Search", "h-000000000abc", root.ID().String()} {
+	for _, want := range []string{"Ada Lovelace, of the team Sharks", "1,234,567 verified pages, 89 bytes", "lent a computer to the Shoal network Example Search\n", "in the weeks from 2024-01-31 to 2024-03-01,", "h-000000000abc", root.ID().String()} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not say %q:\n%s", want, text)
 		}
@@ -46,6 +46,19 @@ func TestContribution(t *testing.T) {
 		if _, err := CheckContribution(c.text); !errors.Is(err, c.err) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		}
+	}
+}
+
+// TestContributionToUnnamedNetwork leaves out the name of a network that has none.
+func TestContributionToUnnamedNetwork(t *testing.T) {
+	c := contribution()
+	c.NetworkName = ""
+	text, err := authority(t, NewRoot(seed(1)), 10, nil).CertifyContribution(c)
+	if err != nil || !strings.Contains(text, "lent a computer to a Shoal network\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if _, err := CheckContribution(text); err != nil {
+		t.Error(err)
 	}
 }
 

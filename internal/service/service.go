@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -70,6 +71,17 @@ type Manager interface {
 type Tools struct {
 	Run func(ctx context.Context, name string, args ...string) (out string, err error)
 	UID int // of the user whose service is meant, for launchd
+
+	Booted func() bool // whether systemd runs here; nil: as systemd itself tells
+}
+
+// booted reports whether systemd runs here, as sd_booted(3) has it.
+func (t *Tools) booted() bool {
+	if t.Booted != nil {
+		return t.Booted()
+	}
+	_, err := os.Stat("/run/systemd/system")
+	return err == nil
 }
 
 var (

@@ -107,6 +107,7 @@ type fake struct {
 	answers map[string]string // what is printed by commands that fail, by how they begin
 	prints  map[string]string
 	absent  bool
+	bare    bool // systemd does not run here
 }
 
 func (f *fake) run(_ context.Context, name string, args ...string) (string, error) {
@@ -204,6 +205,7 @@ func TestNoManager(t *testing.T) {
 	}{
 		"no systemd":     {fake{absent: true}, func(s Spec, t Tools) Manager { return &Systemd{s, t} }, "does not run systemd; have your own init system run: "},
 		"no bus":         {fake{answers: map[string]string{"systemctl": "Failed to connect to bus: No medium found"}}, func(s Spec, t Tools) Manager { return &Systemd{s, t} }, "sudo shoal-peer --system service install"},
+		"a container":    {fake{answers: map[string]string{"systemctl": "Failed to connect to bus: No medium found"}, bare: true}, func(s Spec, t Tools) Manager { return &Systemd{s, t} }, "as in most containers"},
 		"no launchd":     {fake{absent: true}, func(s Spec, t Tools) Manager { return &Launchd{s, t} }, "no launchctl"},
 		"no session":     {fake{answers: map[string]string{"launchctl": "Could not find domain for user gui: 501"}}, func(s Spec, t Tools) Manager { return &Launchd{s, t} }, "log in at the Mac's own screen"},
 		"no tasks":       {fake{absent: true}, func(s Spec, t Tools) Manager { return &Tasks{s, t} }, "no schtasks.exe"},
@@ -211,7 +213,7 @@ func TestNoManager(t *testing.T) {
 	} {
 		s := userSpec
 		s.Home = t.TempDir()
-		err := c.m(s, Tools{Run: c.f.run, UID: 501}).Install(t.Context())
+		err := c.m(s, Tools{Run: c.f.run, UID: 501, Booted: func() bool { return !c.f.bare }}).Install(t.Context())
 		if !errors.Is(err, ErrNoManager) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}

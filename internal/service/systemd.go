@@ -131,7 +131,7 @@ func (m *Systemd) ask(ctx context.Context, args ...string) (string, error) {
 	case absent(err):
 		return said, fmt.Errorf("%w: this computer has no systemctl, so it does not run systemd; have your own init system run: %s", ErrNoManager, strings.Join(append([]string{m.Spec.Exec}, m.Spec.Args...), " "))
 	case strings.Contains(said, "not been booted with systemd") || strings.Contains(said, "Failed to connect to bus") || strings.Contains(said, "No medium found"):
-		if m.Spec.System {
+		if m.Spec.System || !m.Tools.booted() {
 			return said, fmt.Errorf("%w: systemd does not run here, as in most containers (%s); have the container run: %s", ErrNoManager, said, strings.Join(append([]string{m.Spec.Exec}, m.Spec.Args...), " "))
 		}
 		return said, fmt.Errorf("%w: your own systemd does not answer (%s); log in at this computer or by ssh rather than with su or sudo, or install for the whole computer: sudo shoal-peer --system service install", ErrNoManager, said)

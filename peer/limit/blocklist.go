@@ -19,8 +19,8 @@ import (
 
 // Bounds of a block list.
 const (
-	maxList      = 32 << 20 // bytes
-	maxListNames = 1_000_000
+	maxList      = 32 << 20  // bytes
+	MaxListNames = 1_000_000 // of all lists together
 )
 
 // Blocked is a set of names from block lists. It is made once and then only read. It keeps each name's hash: a million names take 8 MB.
@@ -89,7 +89,7 @@ func bounded(r io.Reader, at string) ([]byte, error) {
 var ownNames = []string{"localhost", "localhost.localdomain", "local", "broadcasthost", "ip6-localhost", "ip6-loopback", "ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters", "ip6-allhosts", "0.0.0.0"}
 
 // NewBlocked reads lists in the format of a hosts file: "0.0.0.0 ads.example # why", several names a line, or a name alone. What is not a name
-// is passed over. Lists with more names than maxListNames together lose the rest, and say so.
+// is passed over. Lists with more names than MaxListNames together lose the rest, and say so.
 func NewBlocked(lists ...[]byte) (*Blocked, error) {
 	b := &Blocked{}
 	var err error
@@ -109,8 +109,8 @@ func NewBlocked(lists ...[]byte) (*Blocked, error) {
 				if slices.Contains(ownNames, name) || !strings.Contains(name, ".") || strings.ContainsAny(name, "/:*|^") {
 					continue
 				}
-				if len(b.names) == maxListNames {
-					err = fmt.Errorf("limit: the block lists have more than %d names; the rest is not blocked", maxListNames)
+				if len(b.names) == MaxListNames {
+					err = fmt.Errorf("limit: the block lists have more than %d names; the rest is not blocked", MaxListNames)
 					break
 				}
 				b.names = append(b.names, hash(Domain(name)))
@@ -132,9 +132,9 @@ func Join(sets ...*Blocked) (*Blocked, error) {
 	}
 	slices.Sort(out.names)
 	out.names = slices.Compact(out.names)
-	if len(out.names) > maxListNames {
-		out.names = out.names[:maxListNames]
-		return out, fmt.Errorf("limit: the block lists have more than %d names; the rest is not blocked", maxListNames)
+	if len(out.names) > MaxListNames {
+		out.names = out.names[:MaxListNames]
+		return out, fmt.Errorf("limit: the block lists have more than %d names; the rest is not blocked", MaxListNames)
 	}
 	return out, nil
 }

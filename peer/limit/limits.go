@@ -63,6 +63,9 @@ type Force struct {
 	Schedule []Scheduled `json:"schedule,omitempty"`
 }
 
+// PolicyUnread is why nothing is fetched while a policy cannot be read.
+const PolicyUnread = "a policy cannot be read"
+
 // Reason says why the limits pause the peer, and who set that.
 type Reason struct{ Why, Source string }
 
@@ -186,7 +189,7 @@ func (l *Limits) At(now time.Time) Force {
 	f := l.own(now)
 	own := f
 	for i := range l.policies {
-		f.obey(now, &l.policies[i].policy, "policy from "+l.policies[i].name)
+		f.obey(now, &l.policies[i].policy, "policy from "+Shown(l.policies[i].name))
 	}
 	for _, c := range []struct {
 		cap  *Cap
@@ -312,7 +315,7 @@ func (l *Limits) Denied(own []string, source string) (out []Ban) {
 	for i := range l.policies {
 		p := &l.policies[i]
 		for _, d := range append(slices.Clone(p.policy.DenyDomains), p.policy.DenyNetworks...) {
-			out = append(out, Ban{d, "policy from " + p.name})
+			out = append(out, Ban{d, "policy from " + Shown(p.name)})
 		}
 	}
 	return out
@@ -324,7 +327,7 @@ func (l *Limits) Denies(domain string) error {
 	defer l.mu.Unlock()
 	for i := range l.policies {
 		if d := InDomains(domain, l.policies[i].policy.DenyDomains); d != "" {
-			return fmt.Errorf("%w: %s is denied by the policy from %s", ErrForbidden, d, l.policies[i].name)
+			return fmt.Errorf("%w: %s is denied by the policy from %s", ErrForbidden, d, Shown(l.policies[i].name))
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -452,7 +453,7 @@ func TestWrongSettingsNameTheirLine(t *testing.T) {
 		"[[windows]]\ndays = \"moonday\"\n":                              `line 2: windows[1].days is "moonday"; want mon-fri or sat,sun`,
 		"windows = [{days = \"moonday\"}]\n":                             `line 1: windows[1].days is "moonday"; want mon-fri or sat,sun`,
 		"windows = [3]\n":                                                `line 1: windows[1] is 3; want a table`,
-		"off = false\nday_mib 5\n":                                       `line 2, column 9: `,
+		"off = false\nday_mib 5\n":                                       `line 2, column 9: expected '=' after key; want lines such as: down_kib_per_s = 200`,
 		"off = false\noff = true\n":                                      `line 2, column `,
 		"contact = \"a\n":                                                `line 1, column `,
 		"off = false\n[[day_mib]]\n":                                     `line 2: day_mib is a list; want a whole number`,
@@ -505,5 +506,42 @@ func TestTryKnowsTheSessionsRates(t *testing.T) {
 	l.Replace(file, nil)
 	if is := l.At(noon); would.DownKiBPerS != is.DownKiBPerS || would.UpKiBPerS != is.UpKiBPerS || is.DownKiBPerS.Value != 0 || is.UpKiBPerS.Value != 90 {
 		t.Errorf("%+v and %+v would hold; %+v and %+v do", would.DownKiBPerS, would.UpKiBPerS, is.DownKiBPerS, is.UpKiBPerS)
+	}
+}
+
+// TestEmptyPolicyFileIsRefused: a file that lost its text lifts nothing. One of comments alone is a policy that limits nothing.
+func TestEmptyPolicyFileIsRefused(t *testing.T) {
+	if os.Getuid() != 0 && runtime.GOOS != "windows" {
+		t.Skip("only root's file is a policy")
+	}
+	file := filepath.Join(t.TempDir(), "policy.toml")
+	for text, says := range map[string]string{"": "the file is empty; write a policy, of comments alone", " \n\t\n": "the file is empty", "# nothing\n": ""} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		p, err := ReadPolicy(file)
+		if (says == "") != (err == nil && p != nil) || says != "" && (!errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%q: %v, %v", text, p, err)
+		}
+	}
+}
+
+// TestShownHidesSecrets: an address is shown without what gives access there, in errors of package net/http too.
+func TestShownHidesSecrets(t *testing.T) {
+	for at, want := range map[string]string{
+		"/etc/shoal/policy.toml":            "/etc/shoal/policy.toml",
+		"https://a.example/p?":              "https://a.example/p?",
+		"https://a.example/p":               "https://a.example/p",
+		"https://ada:pass@a.example:8443/p": "https://ada:***@a.example:8443/p",
+		"https://token@a.example/p?k=v#x":   "https://***@a.example/p?***",
+	} {
+		if got := Shown(at); got != want {
+			t.Errorf("%s is shown as %s, want %s", at, got, want)
+		}
+	}
+	at := "http://ada:pass@127.0.0.1:1/p?key=hush"
+	_, err := http.Get(at)
+	if text := Hide(err.Error()+" "+at, at); strings.Contains(text, "pass") || strings.Contains(text, "hush") || strings.Count(text, "http://ada:***@127.0.0.1:1/p?***") != 2 {
+		t.Error(text)
 	}
 }

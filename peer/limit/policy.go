@@ -36,11 +36,7 @@ func ReadPolicy(path string) (*Policy, error) {
 	if err := ownedByRoot(path, st); err != nil {
 		return nil, fmt.Errorf("limit: policy %s: %w", path, err)
 	}
-	p, err := decode(f, path)
-	if err == nil && p == nil { // as a full disk leaves one, or a program that was broken off: limits must not vanish by that
-		err = &Wrong{Text: "the file is empty; want a policy, of comments alone where nothing is limited, or no file where there is none", Where: path}
-	}
-	return p, err
+	return decode(f, path, "the file is empty; write a policy, of comments alone where nothing is limited, or remove the file")
 }
 
 // dangling returns an error if a policy is a link to what is not there, or lies in a folder that is one: the place that it leads to may come later, as a
@@ -78,25 +74,21 @@ func FetchPolicy(ctx context.Context, c *http.Client, url string) (*Policy, erro
 	defer resp.Body.Close()
 	switch resp.StatusCode {
 	case http.StatusOK:
-		p, err := decode(resp.Body, url)
-		if err == nil && p == nil {
-			err = &Wrong{Text: "the answer is empty; want a policy, of comments alone where nothing is limited, or the answer 404 where there is none", Where: url}
-		}
-		return p, err
+		return decode(resp.Body, url, "the answer is empty; want a policy, of comments alone where nothing is limited, or the answer 404 where there is none")
 	case http.StatusNotFound, http.StatusGone:
 		return nil, fmt.Errorf("%w at %s: it answers %s", ErrNoPolicy, url, resp.Status)
 	}
 	return nil, fmt.Errorf("limit: policy %s: status %s", url, resp.Status)
 }
 
-// decode reads a policy; nil: there is nothing to read.
-func decode(r io.Reader, from string) (*Policy, error) {
+// decode reads a policy. empty is what is wrong where there is nothing to read: a file that lost its text must not lift what it limited.
+func decode(r io.Reader, from, empty string) (*Policy, error) {
 	b, err := io.ReadAll(io.LimitReader(r, MaxPolicy+1))
 	if err != nil {
 		return nil, fmt.Errorf("limit: policy %s: %w", from, err)
 	}
 	if len(bytes.TrimSpace(b)) == 0 {
-		return nil, nil
+		return nil, &Wrong{Text: empty, Where: from}
 	}
 	p, err := ParsePolicy(b, from)
 	if err != nil {
@@ -154,6 +146,12 @@ func Domain(d string) string {
 	return d
 }
 
+// IsDomain reports whether a text names a domain or an address, as Domain reads it. One that does not would be on a list and deny nothing.
+func IsDomain(text string) bool {
+	d := Domain(text)
+	return d != "" && len(d) <= 253 && !strings.ContainsAny(d, " *@\\\"'\t\r\n")
+}
+
 // network reads a network of IPv4 also where it is written as one of IPv6.
 func network(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
@@ -170,7 +168,7 @@ func (l *Limits) DeniesAddr(_ string, a netip.Addr) error {
 	for i := range l.policies {
 		for _, n := range l.policies[i].policy.DenyNetworks {
 			if p, err := network(n); err == nil && p.Contains(a.Unmap()) {
-				return fmt.Errorf("%w: %v is in %v, denied by the policy from %s", ErrForbidden, a, p, l.policies[i].name)
+				return fmt.Errorf("%w: %v is in %v, denied by the policy from %s", ErrForbidden, a, p, Shown(l.policies[i].name))
 			}
 		}
 	}

@@ -96,7 +96,7 @@ func (p *Policy) Validate() error {
 		}
 	}
 	for i, d := range p.DenyDomains {
-		if plain := Domain(d); plain == "" || strings.ContainsAny(plain, "*@ \t\"'") {
+		if !IsDomain(d) {
 			return Bad(fmt.Sprintf("deny_domains[%d]", i+1), "is %q; want a domain such as example.org, with which everything below it is denied", d)
 		}
 	}
@@ -169,13 +169,16 @@ func (s *Settings) Validate() error {
 	return nil
 }
 
+// MaxNumber is the largest number that any setting may be. Its bytes can be counted, whatever its unit.
+const MaxNumber = math.MaxInt32
+
 // countable reports a limit that is below zero, or so large that its bytes could not be counted.
 func countable(key string, value int) error {
 	switch {
 	case value < 0:
 		return Bad(key, "is %d; want 0 (no limit) or more", value)
-	case value > math.MaxInt32:
-		return Bad(key, "is %d; want 0 (no limit) to %d", value, math.MaxInt32)
+	case value > MaxNumber:
+		return Bad(key, "is %d; want 0 (no limit) to %d", value, MaxNumber)
 	}
 	return nil
 }

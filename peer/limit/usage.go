@@ -67,6 +67,8 @@ type used struct {
 	// The day and the month that were counted before these, for when a clock that was wrong is set right.
 	DayBefore   past `json:"day_before,omitzero"`
 	MonthBefore past `json:"month_before,omitzero"`
+
+	Lost time.Time `json:"lost,omitzero"` // when the file was last found damaged
 }
 
 // past is what was done in a day or a month, with its bytes.
@@ -85,8 +87,8 @@ func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 		return nil, fmt.Errorf("limit: usage: %w", err)
 	default:
 		if err := json.Unmarshal(b, &u.u); err != nil { // a system crash left it half written
-			u.u = used{}
-			aside := path + ".damaged"
+			u.u = used{Lost: now().Truncate(time.Second)}
+			aside := u.Aside()
 			u.damaged = fmt.Errorf("%s is damaged (%w), so that what was fetched this month is not known and its budget begins anew; the file is kept as %s",
 				path, err, aside)
 			if err := os.Rename(path, aside); err != nil {
@@ -107,6 +109,19 @@ func OpenUsage(path string, now func() time.Time) (*Usage, error) {
 
 // Damaged says that the file could not be read and what follows; nil: it could, or there was none.
 func (u *Usage) Damaged() error { return u.damaged }
+
+// Aside is where a damaged file is kept.
+func (u *Usage) Aside() string { return u.path + ".damaged" }
+
+// Lost returns when the file was found damaged in this month, in this process or in an earlier one: what was used before is not counted. The zero time: it was not.
+func (u *Usage) Lost(now time.Time) time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, month := u.times(now); u.u.Lost.Before(month.Begins) {
+		return time.Time{}
+	}
+	return u.u.Lost
+}
 
 // Begin has the months begin on the same day as another's. What was counted stays counted: the month of now goes by another name only.
 func (u *Usage) Begin(as *Usage) {

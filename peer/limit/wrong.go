@@ -80,7 +80,7 @@ func ParseBut(text []byte, file string, known map[string]reflect.Type, tag strin
 		if key := strings.Join(at.Key(), "."); key != "" {
 			what += " (" + key + ")"
 		}
-		return nil, &Wrong{Text: what + "; want lines such as: threads = 5, or: contact = \"text in quotes\"", Where: fmt.Sprintf("%s, line %d, column %d", file, line, column)}
+		return nil, &Wrong{Text: what + "; want lines such as: down_kib_per_s = 200", Where: fmt.Sprintf("%s, line %d, column %d", file, line, column)}
 	}
 	maps.DeleteFunc(m, func(key string, _ any) bool { return but[key] })
 	if err := check(m, known, tag, ""); err != nil {

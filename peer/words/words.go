@@ -77,6 +77,23 @@ func Count(n int, key string) Text {
 	return T(key, n)
 }
 
+// Num is a number that is written as people of each language group its digits.
+type Num int64
+
+func (n Num) in(lang string) string {
+	s, sign := strconv.FormatInt(int64(n), 10), ""
+	if n < 0 {
+		s, sign = s[1:], "-"
+	}
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + separators[lang] + s[i:]
+	}
+	return sign + s
+}
+
+// separators stand between each three digits.
+var separators = map[string]string{English: ",", "de": "."}
+
 // In returns the text in a language. A key that is missing shows itself.
 func (t Text) In(lang string) string {
 	s, ok := catalogues[lang][t.Key]
@@ -87,8 +104,11 @@ func (t Text) In(lang string) string {
 		return t.Key
 	}
 	for i, a := range t.Args {
-		if inner, is := a.(Text); is {
+		switch inner := a.(type) {
+		case Text:
 			a = inner.In(lang)
+		case Num:
+			a = inner.in(lang)
 		}
 		s = strings.ReplaceAll(s, "{"+strconv.Itoa(i)+"}", fmt.Sprint(a))
 	}

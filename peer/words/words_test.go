@@ -58,6 +58,9 @@ func TestTexts(t *testing.T) {
 		{Moment(now.Add(-40*time.Hour), now), "28 February 16:00", "28. Februar 16:00"},
 		{Moment(now.AddDate(-1, 0, 0), now), "2 March 2025 08:00", "2. März 2025 08:00"},
 		{T("health.clock.off", Span(48*time.Hour)), "the clock is 2 days away from the company's server; set this computer's clock", "die Uhr geht falsch, mit 2 Tagen Unterschied zum Server der Firma; stellen Sie die Uhr dieses Computers"},
+		{T("health.disk.ok", Num(53642)), "53,642 MiB are free", "53.642 MiB sind frei"},
+		{T("raw", Num(-1234567)), "-1,234,567", "-1.234.567"},
+		{T("why.busy", 97), "other programs use 97% of the processors", "andere Programme nutzen 97\u00a0% der Prozessoren"},
 		{T("no such key"), "no such key", "no such key"},
 	} {
 		if got := c.text.In("en"); got != c.en {

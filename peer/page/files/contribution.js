@@ -45,7 +45,7 @@ export function contribution(main, present) {
     const words = { newcomer: "ui.standing.newcomer", established: "ui.standing.established", suspended: "ui.standing.suspended", banned: "ui.standing.banned", unknown: "ui.standing.unknown" };
     const works = s.standing === "newcomer" || s.standing === "established", doubt = s.enforced ? "ui.standing.doubt" : "ui.standing.doubt.shadow";
     const word = works && s.credit && s.credit.withheld ? "ui.standing.account" : works && s.waits ? "ui.standing.waits" : works && s.suspect ? doubt : words[s.standing];
-    standing.replaceChildren(h("p", {}, word ? t(word) : s.standing), s.standing === "unknown" ? "" : h("p", { class: "quiet" }, t(s.enforced ? "ui.score" : "ui.score.shadow", num(s.score, 1), num(s.suspend_at, 1))),
+    standing.replaceChildren(h("p", {}, word ? t(word) : s.standing), s.standing === "unknown" ? "" : h("p", { class: "quiet" }, t(s.enforced ? "ui.score" : "ui.score.shadow", num(s.score, 1), num(s.suspend_at, 1)), s.score < s.held.reduce((n, k) => n + k.amount, 0) - 0.05 ? ` ${t("ui.score.fallen")}` : ""),
       s.held.length ? h("h3", {}, t("ui.held.cases")) : h("p", { class: "quiet" }, t("ui.held.none")), ...s.held.map(one), s.more ? h("p", { class: "quiet" }, t(s.more === 1 ? "ui.held.more.one" : "ui.held.more", num(s.more))) : "");
   }
   // why says a case's reason in the volunteer's language, if it is one of those that this program knows; the server tells it in English.

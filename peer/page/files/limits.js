@@ -43,7 +43,7 @@ export async function limits(main) {
     const paused = got.week.filter((x) => x.paused).length;
     preview.replaceChildren(h("h2", {}, t("ui.wouldhold")), h("ul", {}, got.limits.map((l) => h("li", {}, l.value ? t("ui.hold.limit", t(`name.${l.setting}`), `${num(l.value)} ${l.setting.endsWith("per_s") ? "KiB/s" : "MiB"}`, l.by === "joining" ? t("ui.by.joining") : l.source.replace(` in ${told1.file}`, "")) : t("ui.hold.none", t(`name.${l.setting}`)))),
       h("li", {}, t("ui.pausedhours", num(paused))), got.paused ? h("li", {}, t("ui.pausednow", got.paused)) : ""),
-    got.overruled.length ? h("ul", { class: "warn" }, got.overruled.map((x) => h("li", {}, x))) : h("p", { class: "quiet" }, t("ui.nothingoverruled")),
+    got.overruled.length ? h("ul", { class: "warn" }, got.overruled.map((x) => h("li", {}, x))) : h("p", { class: got.unread ? "warn" : "quiet" }, t(got.unread ? "ui.unreadpolicy" : "ui.nothingoverruled")),
     got.held.map((k) => h("p", { class: "warn" }, t("ui.held", t(`name.${k}`)))));
   }
   function touched() {

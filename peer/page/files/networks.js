@@ -1,6 +1,6 @@
 // The networks that this computer works for: what each does, its share of the limits, and how to leave or join one.
 "use strict";
-import { h, t, ask, num, size, mib, told, contact } from "./parts.js";
+import { h, t, ask, num, size, mib, part, told, contact } from "./parts.js";
 
 // networks draws the view. order makes a button that gives an order, join draws the form to join one more. It returns what to do with each new state.
 export function networks(main, order, join) {
@@ -27,7 +27,7 @@ export function networks(main, order, join) {
       if (says.textContent !== x.says) says.textContent = x.says;
       const used = (bytes, of) => (of ? mib(bytes / 2 ** 20) : size(bytes)), most = (n) => small(n ? t("ui.ofmost", mib(n)) : t("amount.none"));
       facts.replaceChildren(fact(t("ui.sites"), t("ui.ofsites", num(x.running), num(x.threads))), fact(t("ui.pages.today"), num(x.today_pages), small(t("ui.pages.ever", num(x.ever_pages)))), fact(t("ui.today"), used(x.today_bytes, x.day_mib), most(x.day_mib)), fact(t("ui.month"), used(x.month_bytes, x.month_mib), most(x.month_mib)),
-        alone ? "" : fact(t("ui.share.now"), `${num(100 * x.share)}%`));
+        alone ? "" : fact(t("ui.share.now"), part(x.share)));
       if (x.mode === mode) return;
       mode = x.mode;
       const network = x.network, had = deeds.contains(document.activeElement);

@@ -111,7 +111,7 @@ function now() {
     const key = JSON.stringify([present.running, present.waiting, present.state, still(), lang]);
     if (key !== told) sites.replaceChildren(tasks());
     told = key;
-    notes.replaceChildren(...(present.notes || []).filter((n) => n.includes("nothing is fetched")).map((n) => h("p", { class: "notice" }, n)), ...(present.admin ? [h("p", { class: "quiet" }, t("ui.admin", present.admin))] : []));
+    notes.replaceChildren(...(present.notes_holding || []).map((n) => h("p", { class: "notice" }, n)), ...(present.admin ? [h("p", { class: "quiet" }, t("ui.admin", present.admin))] : []));
     buttons(quick);
     draw();
   };

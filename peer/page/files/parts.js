@@ -51,6 +51,13 @@ export async function ask(method, path, body) {
 
 export const num = (n, digits = 0) => new Intl.NumberFormat(lang, { maximumFractionDigits: digits }).format(n);
 
+// part words a share of all. None that there is is nothing, and none is all beside another one.
+export function part(of) {
+  const percent = (n) => new Intl.NumberFormat(lang, { style: "percent", maximumFractionDigits: 0 }).format(n);
+  if (of > 0 && of < 0.005) return `<${percent(0.01)}`;
+  return of < 1 && of >= 0.995 ? `>${percent(0.99)}` : percent(of);
+}
+
 // size words a number of bytes.
 export function size(n) {
   for (const [unit, of] of [["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]]) if (n >= of) return `${num(n / of, n >= 100 * of ? 0 : 1)} ${unit}`;
