@@ -61,9 +61,6 @@ func (n *notes) clearBut(kind string, those []words.Text) {
 	}
 }
 
-// list returns the notes in English.
-func (n *notes) list() []string { return n.in(words.English, everyNote) }
-
 // everyNote wants all of them.
 func everyNote(note) bool { return true }
 

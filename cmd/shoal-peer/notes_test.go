@@ -16,6 +16,9 @@ import (
 	"shoal/peer/words"
 )
 
+// list returns the notes in English.
+func (n *notes) list() []string { return n.in(words.English, everyNote) }
+
 // TestLostCountIsNoted starts with a damaged count: a note says so until the month ends, also after a restart.
 func TestLostCountIsNoted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "usage.json")
