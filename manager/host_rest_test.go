@@ -2,6 +2,7 @@ package manager
 
 import (
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +86,26 @@ func TestHostOfAClockThatWasAheadIsVisitedAgain(t *testing.T) {
 		if !c.machine.Visit(now.Add(tt.want), key) {
 			t.Errorf("%s: it is not visited after %v", what, tt.want)
 		}
+	}
+}
+
+// TestBlocksThatReportsTell has peers give a reason as long as one may be: what is kept is no longer than that, and says whose word it is. A block of the operator keeps its own reason.
+func TestBlocksThatReportsTell(t *testing.T) {
+	const name = "https://a.example"
+	key, at := channel.KeyOf(name), time.Unix(1e9, 0)
+	c := &core{cfg: Config{Swarm: newFullSwarm()}, tally: newTally(at), log: slog.New(slog.DiscardHandler)}
+	c.machine = dispatch.New(at, dispatch.Config{}, nil, nil, nil)
+	le := &learner{core: c, keep: newKeeper(c), parties: parties{}, accused: accused{}}
+	h := &channel.Host{Name: name}
+	le.keep.records[key] = h
+	le.blockHost(at, name, strings.Repeat("x", channel.MaxText))
+	if len(h.Blocked) != channel.MaxText || Stays(h.Blocked) || c.machine.Blocked(key) != h.Blocked {
+		t.Errorf("%d bytes are kept of %.30q, and it stays: %v", len(h.Blocked), h.Blocked, Stays(h.Blocked))
+	}
+	h.Blocked = "asked to"
+	c.machine.Block(key, h.Blocked)
+	if le.blockHost(at, name, "go away"); h.Blocked != "asked to" {
+		t.Errorf("a report makes the operator's reason %q", h.Blocked)
 	}
 }
 

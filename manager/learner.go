@@ -342,7 +342,7 @@ func (le *learner) blockHost(now time.Time, name, why string) {
 	if le.machine.Blocked(channel.KeyOf(name)) != "" {
 		return // the operator's reason stays
 	}
-	why = reportedBlock + cmp.Or(why, "it answers crawlers with refusals")
+	why = channel.Text(reportedBlock + cmp.Or(why, "it answers crawlers with refusals")) // a peer's reason may be as long as any may be
 	le.keep.records[channel.KeyOf(name)].Blocked = why
 	le.machine.Block(channel.KeyOf(name), why)
 	le.tally.fault("host blocked")
