@@ -24,7 +24,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,8 +126,8 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	if err := prepare(cfg.Dir); err != nil {
-		return nil, err
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, explain(cfg.Dir, err)
 	}
 	// Opening writes through mapped memory too.
 	if free, ok := freeBytes(cfg.Dir); ok && free < openRoom {
@@ -219,8 +218,8 @@ func (db *DB) Close() error {
 		return fmt.Errorf("%w: %s has %d MiB left; nothing is lost, but make room before the next start", ErrDiskFull, db.cfg.Dir, free>>20)
 	}
 	// Badger would retry writing its tables for ever.
-	if err := prepare(db.cfg.Dir); err != nil {
-		return fmt.Errorf("%w; nothing is lost", err)
+	if err := tables.Writable(db.cfg.Dir); err != nil {
+		return fmt.Errorf("%w; nothing is lost", explain(db.cfg.Dir, err))
 	}
 	defer tables.Released(db.cfg.Dir)
 	if err := db.closeBadger(); err != nil {
@@ -265,21 +264,6 @@ func openBadger(o badger.Options) (b *badger.DB, err error) {
 		}
 	}()
 	return badger.Open(o)
-}
-
-// prepare creates the folder and reports its problems in our own words before Badger does.
-func prepare(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return explain(dir, err)
-	}
-	probe := filepath.Join(dir, ".writable")
-	if err := os.WriteFile(probe, nil, 0o600); err != nil {
-		return explain(dir, err)
-	}
-	if err := os.Remove(probe); err != nil {
-		return explain(dir, err)
-	}
-	return nil
 }
 
 // explain turns an error about a folder into one that says what happened and what to do.

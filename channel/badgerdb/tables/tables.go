@@ -37,9 +37,12 @@ var ErrChanged = errors.New("its bytes are not what was written")
 // ErrInUse is returned when another process has the folder open. Its unfinished writes look like damage from outside.
 var ErrInUse = errors.New("another process has it open")
 
-// Check checks a folder before it is opened: its logs, and the tables that the manifest names. It removes log files
-// without a byte, which a crash left.
+// Check checks a folder before it is opened: whether it can be written, its logs, and the tables that the manifest
+// names. It removes log files without a byte, which a crash left.
 func Check(o badger.Options) error {
+	if err := Writable(o.Dir); err != nil { // Badger's own error for it does not wrap the system's
+		return err
+	}
 	if err := unused(o.Dir, func() error { return removeEmpty(o.Dir) }); err != nil {
 		return err
 	}
@@ -48,6 +51,25 @@ func Check(o badger.Options) error {
 		return ErrInUse
 	}
 	return err
+}
+
+// Writable tries whether a folder can be written, and the file by which Badger holds it.
+func Writable(dir string) error {
+	probe := filepath.Join(dir, ".writable")
+	if err := os.WriteFile(probe, nil, 0o600); err != nil {
+		return err
+	}
+	if err := os.Remove(probe); err != nil && !errors.Is(err, fs.ErrNotExist) { // another program tries the folder too
+		return err
+	}
+	held, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_WRONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return held.Close()
 }
 
 func look(o badger.Options) error {
