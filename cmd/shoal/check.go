@@ -251,6 +251,9 @@ func (st *station) checks(context.Context) []desk.Finding {
 		st.publishing.Unlock()
 	}
 	found = append(append(found, checkData(st.cfg.data, time.Now())...), st.releases.lacking()...)
+	if f, is := st.newerKey(time.Now()); is {
+		found = append(found, f)
+	}
 	if n := st.archive.Missing(); n > 0 {
 		found = append(found, filesMissing(n))
 	}
@@ -273,6 +276,28 @@ func (st *station) checks(context.Context) []desk.Finding {
 		found = append(found, desk.Finding{Level: desk.Error, What: fmt.Sprintf("The clock is %s off the network's.", plain.Span(off.Abs())), Mend: "Set the clock; run NTP."})
 	}
 	return found
+}
+
+// newerKey is what to say where the data folder has a newer working key than this manager works with.
+func (st *station) newerKey(now time.Time) (f desk.Finding, is bool) {
+	if _, err := os.Stat(st.keys.Dir); err != nil {
+		return f, false // checkData says so
+	}
+	disk, err := member.LoadOrCreate(st.keys.Dir, now)
+	if err != nil {
+		return f, false // checkData says so
+	}
+	mine, newer := st.keys.Authority.Delegation(), disk.Authority.Delegation()
+	if newer.Serial <= mine.Serial || newer.Key == mine.Key {
+		return f, false
+	}
+	f = desk.Finding{Level: desk.Warning, What: fmt.Sprintf("A newer working key (serial %d) is in the data folder; this manager goes on with serial %d.", newer.Serial, mine.Serial), Mend: "Start the manager again."}
+	if disk.Stolen >= mine.Serial {
+		f.Level = desk.Error
+		f.What = fmt.Sprintf("The working key that was stolen (serial %d) still counts: this manager works with it.", mine.Serial)
+		f.Mend = "Start the manager again now: from then on only the new key counts."
+	}
+	return f, true
 }
 
 const maxOff = time.Minute

@@ -99,3 +99,36 @@ func TestCheckPrivateAddresses(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckNewerKey has a manager run on with a working key after another one was made in its folder: the check tells the operator to start it again, and that
+// a stolen key counts until then.
+func TestCheckNewerKey(t *testing.T) {
+	t.Parallel()
+	for _, stolen := range []bool{false, true} {
+		dir, now := filepath.Join(t.TempDir(), "keys"), time.Now()
+		mine, err := member.LoadOrCreate(dir, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st := &station{keys: mine}
+		if f, is := st.newerKey(now); is {
+			t.Errorf("with the key of the folder it says %+v", f)
+		}
+		if _, err := member.Rotate(dir, now, stolen); err != nil {
+			t.Fatal(err)
+		}
+		f, is := st.newerKey(now)
+		if level := map[bool]string{false: desk.Warning, true: desk.Error}[stolen]; !is || f.Level != level || strings.Contains(f.What, "stolen") != stolen || !strings.Contains(f.Mend, "Start the manager again") {
+			t.Errorf("stolen %v: it says %+v", stolen, f)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, is := st.newerKey(now); is {
+			t.Error("it tells of keys that are gone")
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Error("a check has made the keys of another network")
+		}
+	}
+}

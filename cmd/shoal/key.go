@@ -15,7 +15,7 @@ import (
 type keyCmd struct {
 	Show    keyShowCmd    `cmd:"" help:"Show the network's name and the keys in use."`
 	Backup  keyBackupCmd  `cmd:"" help:"Print what is needed to continue the network on another disk. Keep it secret."`
-	Restore keyRestoreCmd `cmd:"" help:"Write the keys of a backup into an empty data folder."`
+	Restore keyRestoreCmd `cmd:"" help:"Write the keys of a backup into a data folder; a working key that is there and good stays."`
 	Rotate  keyRotateCmd  `cmd:"" help:"Make a new working key under the same root key."`
 }
 
@@ -132,18 +132,24 @@ func (c *keyRestoreCmd) Run(s streams) error {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
 	}
-	restore := member.Restore
+	var k *member.Keys
+	kept := false
 	if c.Another {
-		restore = member.Join
+		k, err = member.Join(c.keys(), string(text), time.Now())
+	} else {
+		k, kept, err = member.Restore(c.keys(), string(text), time.Now())
 	}
-	k, err := restore(c.keys(), string(text), time.Now())
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(s.out).Encode(map[string]string{"network": k.Network.String(), "folder": c.Data})
+		return json.NewEncoder(s.out).Encode(map[string]any{"network": k.Network.String(), "folder": c.Data, "working_key_kept": kept})
 	}
-	if c.Another {
+	switch {
+	case kept:
+		_, err = fmt.Fprintf(s.out, "the working key of network %s in %s is good, and stays; root.key is there\n", k.Network, c.Data)
+		return err
+	case c.Another:
 		_, err = fmt.Fprintf(s.out, "a further manager of network %s can run on %s: start it with `shoal manager --several --db URL --bucket URL`\n", k.Network, c.Data)
 		return err
 	}

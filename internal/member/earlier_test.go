@@ -99,8 +99,15 @@ func TestEarlierKeysOfBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(dir, backup, t0.Add(80*time.Hour)); err != nil {
-		t.Fatal(err)
+	if _, kept, err := Restore(dir, backup, t0.Add(80*time.Hour)); err != nil || !kept {
+		t.Fatal(kept, err)
+	}
+	if k, err = LoadOrCreate(dir, t0.Add(80*time.Hour)); err != nil || len(k.Earlier()) != 1 {
+		t.Errorf("the keys in use were restored: %+v, %v", k.Earlier(), err)
+	}
+	dir = t.TempDir()
+	if _, kept, err := Restore(dir, backup, t0.Add(80*time.Hour)); err != nil || kept {
+		t.Fatal(kept, err)
 	}
 	if k, err = LoadOrCreate(dir, t0.Add(81*time.Hour)); err != nil {
 		t.Fatal(err)

@@ -263,33 +263,38 @@ func (k *Keys) Backup() (string, error) {
 	return b.String(), nil
 }
 
-// Restore writes the key folder of a backup, with a fresh working key. It never overwrites the keys of another network.
-func Restore(dir, backup string, now time.Time) (*Keys, error) {
-	k, err := parseBackup(backup)
-	if err != nil {
-		return nil, err
+// Restore writes the key folder of a backup, with a fresh working key. Where the folder has a working key of that network
+// which is still good, and an identity, both stay, and the root key alone is put there: kept says so. Restore never
+// overwrites the keys of another network.
+func Restore(dir, backup string, now time.Time) (k *Keys, kept bool, err error) {
+	if k, err = parseBackup(backup); err != nil {
+		return nil, false, err
 	}
 	k.Dir = dir
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("key folder: %w", err)
+		return nil, false, fmt.Errorf("key folder: %w", err)
 	}
 	if old, err := load(dir); err == nil && old.Network != (NetworkID{}) {
 		if old.Network != k.Network {
-			return nil, fmt.Errorf("member: %s holds the keys of network %s; restore into another folder, or move those away first", dir, old.Network)
+			return nil, false, fmt.Errorf("member: %s holds the keys of network %s; restore into another folder, or move those away first", dir, old.Network)
 		}
-		k.Authority = old.Authority // for its serial
+		if old.Authority != nil && old.Authority.Delegation().NotAfter.Sub(now) >= -Skew {
+			old.root = k.root
+			return old, true, old.write(fileRoot, encodeText(kindRoot, k.root[:]))
+		}
+		k.Authority, k.Node = old.Authority, old.Node // for its serial; another manager of the network has another identity
 	} else if s, rerr := ReadSecret(filepath.Join(dir, fileRoot)); rerr == nil {
 		if seed, derr := decodeKey(kindRoot, s); derr == nil && seed != *k.root {
-			return nil, fmt.Errorf("member: %s holds another network's %s; restore into another folder, or move it away first", dir, fileRoot)
+			return nil, false, fmt.Errorf("member: %s holds another network's %s; restore into another folder, or move it away first", dir, fileRoot)
 		}
 	}
 	if err := k.write(fileRoot, encodeText(kindRoot, k.root[:])); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := k.write(fileNode, encodeText(kindNode, k.Node[:])); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return k, k.delegate(now, true, false)
+	return k, false, k.delegate(now, true, false)
 }
 
 // Join writes the key folder of a further manager of a backup's network: with an identity and a working key of its own. It never overwrites keys.

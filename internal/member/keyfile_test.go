@@ -128,26 +128,47 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	got, err := Restore(dir, strings.ReplaceAll(text, "\n", "\r\n"), t0.Add(time.Hour))
+	got, _, err := Restore(dir, strings.ReplaceAll(text, "\n", "\r\n"), t0.Add(time.Hour))
 	if err != nil || got.Network != k.Network || got.Node != k.Node || got.Authority.Delegation().Serial <= k.Authority.Delegation().Serial {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	if loaded, err := LoadOrCreate(dir, t0.Add(time.Hour)); err != nil || loaded.Network != k.Network {
 		t.Fatal(err)
 	}
-	if _, err := Restore(dir, text, t0); err != nil {
-		t.Fatalf("restoring over the same network: %v", err)
+	serial := got.Authority.Delegation().Serial
+	if err := os.Remove(filepath.Join(dir, fileRoot)); err != nil {
+		t.Fatal(err)
+	}
+	if got, kept, err := Restore(dir, text, t0.Add(2*time.Hour)); err != nil || !kept || !got.HasRoot() || got.Authority.Delegation().Serial != serial {
+		t.Fatalf("putting the root key back: kept %v, %+v, %v", kept, got, err)
+	}
+	if loaded, err := LoadOrCreate(dir, t0.Add(2*time.Hour)); err != nil || !loaded.HasRoot() || loaded.Authority.Delegation().Serial != serial {
+		t.Fatalf("the working key is another one: %+v, %v", loaded, err)
+	}
+	end := t0.Add(DelegationLife + 3*time.Hour)
+	if got, kept, err := Restore(dir, text, end); err != nil || kept || got.Authority.Delegation().Serial <= serial {
+		t.Fatalf("the working key had ended: kept %v, %+v, %v", kept, got, err)
+	}
+	further := t.TempDir()
+	joined, err := Join(further, text, t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []time.Time{t0, end} {
+		if got, _, err := Restore(further, text, at); err != nil || got.Node != joined.Node {
+			t.Fatalf("a further manager has the first one's identity: %v", err)
+		}
 	}
 	other := t.TempDir()
 	if _, err := LoadOrCreate(other, t0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(other, text, t0); err == nil || !strings.Contains(err.Error(), "keys of network") {
+	if _, _, err := Restore(other, text, t0); err == nil || !strings.Contains(err.Error(), "keys of network") {
 		t.Fatalf("over another network: %v", err)
 	}
 	lines := strings.Split(text, "\n")
 	for name, bad := range map[string]string{"empty": "", "cut": text[:len(text)-9], "one line": lines[2], "not it": "hello", "huge": strings.Repeat("#\n", maxKeyFile)} {
-		if _, err := Restore(t.TempDir(), bad, t0); !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) {
+		if _, _, err := Restore(t.TempDir(), bad, t0); !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
