@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -411,6 +412,38 @@ func TestRobotsAnswers(t *testing.T) {
 		r := run(t, cfg)
 		if r.Outcome != c.outcome || r.Robots != c.robots || (asked > 0) != (c.outcome == channel.Updated) {
 			t.Errorf("robots.txt %d %q: outcome %d, robots %q, %d pages asked for, %s", c.status, c.body, r.Outcome, r.Robots, asked, r.Reason)
+		}
+	}
+}
+
+// TestSeedsOutsideOfTheScope: where an operator's filters leave out all seeds, the reason says so, unless something else was found and failed.
+func TestSeedsOutsideOfTheScope(t *testing.T) {
+	for _, c := range []struct {
+		name, sitemap string
+		outcome       channel.Outcome
+		says          string
+	}{
+		{"no other way", "", channel.Failed, "leave out all its seeds"},
+		{"a sitemap leads to a page", "/news/1", channel.Updated, ""},
+		{"a sitemap leads to a page that is broken", "/news/broken", channel.Failed, "nothing could be fetched"},
+	} {
+		cfg, _ := task(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/robots.txt":
+				if c.sitemap != "" {
+					fmt.Fprintf(w, "Sitemap: http://%s/list.txt\n", r.Host)
+				}
+			case "/list.txt":
+				fmt.Fprintf(w, "http://%s%s\n", r.Host, c.sitemap)
+			case "/news/broken":
+				w.WriteHeader(http.StatusInternalServerError)
+			default:
+				hypertext("page")(w, r)
+			}
+		}))
+		cfg.Body.Scope.Filters = []string{"/news/"}
+		if r := run(t, cfg); r.Outcome != c.outcome || !strings.Contains(r.Reason, c.says) {
+			t.Errorf("%s: outcome %d, %q, errors %v; want %d, %q", c.name, r.Outcome, r.Reason, r.Errors, c.outcome, c.says)
 		}
 	}
 }

@@ -30,6 +30,11 @@ func (s *session) seed(ctx context.Context, left []channel.Frontier) (err error)
 	if err := s.admitAll(s.cfg.Body.Seeds); err != nil {
 		return err
 	}
+	for _, u := range s.cfg.Body.Seeds {
+		if c, err := channel.Canonical(u); err == nil && !s.scope.Contains(c) {
+			s.outside++
+		}
+	}
 	var found []listed
 	if !s.resumed {
 		if found, err = s.readSitemaps(ctx); err != nil {

@@ -45,6 +45,7 @@ type session struct {
 	failures   int // to reach the host, in a row
 	broken     int // server errors and broken responses in a row
 	good       int // pages without an error, gone ones included
+	outside    int // seeds outside of the scope
 	interBytes int
 	hearsay    hearsay
 	resumed    bool // an earlier run of this crawl has fetched pages
@@ -229,6 +230,9 @@ func (s *session) outcome() (channel.Outcome, string, error) {
 	if s.good == 0 && !s.resumed {
 		if s.refused.refused > 0 {
 			return channel.HostBlocked, "the host refuses all requests", nil
+		}
+		if s.outside > 0 && s.outside == len(s.cfg.Body.Seeds) && len(s.report.Errors) == 0 {
+			return channel.Failed, "the channel's filters, exclude patterns or directories leave out all its seeds, and nothing else leads to a page of it", nil
 		}
 		return channel.Failed, "nothing could be fetched", nil
 	}
