@@ -319,21 +319,39 @@ type channelRemoveCmd struct {
 }
 
 func (c *channelRemoveCmd) Run(ctx context.Context, s streams) error {
-	if !c.Yes {
-		return c.with(ctx, false, func(a *api.Client) error {
-			var named []string
-			if err := c.each(ctx, a, func(id channel.ID) error {
-				var r api.Detail
-				err := a.Do(ctx, http.MethodGet, fmt.Sprintf("/channels/%d", id), nil, nil, &r)
-				named = append(named, fmt.Sprintf("channel %d (%s, %s)", id, plain.Printable(r.Row.Host), plain.Count(r.Row.Visits, "visit")))
-				return err
-			}); err != nil {
+	return c.with(ctx, false, func(a *api.Client) error {
+		var named []string
+		if err := c.each(ctx, a, func(id channel.ID) error {
+			asked, path := a, fmt.Sprintf("/channels/%d", id)
+			if c.Yes { // with --json the answer to the removal is the only one
+				asked = a.Quiet()
+			}
+			var r api.Detail
+			if err := asked.Do(ctx, http.MethodGet, path, nil, nil, &r); err != nil {
 				return err
 			}
-			return fmt.Errorf("this would forget %s, with all that was learnt there, and cannot be undone: add --yes to do it. The pages stay in the archive; shoal channel pause only has it wait", strings.Join(named, ", "))
-		})
-	}
-	return wish(ctx, &c.target, &c.ids, s, false, http.MethodDelete, "", "removed")
+			if !c.Yes {
+				named = append(named, fmt.Sprintf("channel %d (%s, %s)", id, plain.Printable(r.Row.Host), plain.Count(r.Row.Visits, "visit")))
+			} else if err := a.Do(ctx, http.MethodDelete, path, nil, nil, nil); err != nil {
+				return err
+			} else if _, err := fmt.Fprintf(s.out, "channel %d removed\n", id); err != nil {
+				return err
+			}
+			for _, l := range r.LeftOut {
+				fmt.Fprintln(s.err, leftOut(l))
+			}
+			return nil
+		}); err != nil || c.Yes {
+			return err
+		}
+		return fmt.Errorf("this would forget %s, with all that was learnt there, and cannot be undone: add --yes to do it. The pages stay in the archive; shoal channel pause only has it wait", strings.Join(named, ", "))
+	})
+}
+
+// leftOut says what becomes of a directory whose channel is removed.
+func leftOut(l desk.LeftOut) string {
+	return fmt.Sprintf("Without it nothing crawls %s: channel %d leaves it out by the pattern %s. To have that one crawl it, give shoal channel edit %[2]d --exclude with the patterns that are to stay, or --exclude '' for none.",
+		plain.Printable(l.Dir), l.Channel, plain.Printable(l.Pattern))
 }
 
 type channelSplitCmd struct {

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"shoal/channel/badgerdb"
 )
 
 // TestHostAmongManyAlike names a channel by its host where thousands of others have that name within theirs.
@@ -63,5 +66,31 @@ func TestChannelNamedInEitherSpelling(t *testing.T) {
 		if _, out, said := call(t, "channel", "pause", name, "--manager", s.URL, "--token", "t"); !strings.Contains(out+said, want) {
 			t.Errorf("%s: wanted %q in %s%s", name, want, out, said)
 		}
+	}
+}
+
+// TestRemovedDirectoryIsLeftOut: who removes the channel of a directory that a split has made is told that nothing crawls it then, and what to do.
+func TestRemovedDirectoryIsLeftOut(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	db, err := badgerdb.Open(t.Context(), badgerdb.Default(filepath.Join(data, channelsFolder)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "channel", "add", "https://example.org/", "--data", data)
+	must(t, "channel", "split", "1", "/news/", "--data", data)
+	const says = "nothing crawls /news/: channel 1 leaves it out"
+	if code, _, said := call(t, "channel", "remove", "2", "--data", data); code != 1 || !strings.Contains(said, says) || !strings.Contains(said, "add --yes") {
+		t.Errorf("without --yes: status %d, %q", code, said)
+	}
+	if out, said := must(t, "channel", "remove", "2", "--yes", "--data", data); out != "channel 2 removed\n" || !strings.Contains(said, says) {
+		t.Errorf("with --yes: %q, %q", out, said)
+	}
+	must(t, "channel", "edit", "1", "--exclude", "", "--data", data)
+	if code, _, said := call(t, "channel", "remove", "1", "--data", data); code != 1 || strings.Contains(said, "nothing crawls") {
+		t.Errorf("of a whole host: status %d, %q", code, said)
 	}
 }

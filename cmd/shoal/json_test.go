@@ -120,7 +120,7 @@ func spellEveryCommand(t *testing.T, places ...string) {
 	backup := filepath.Join(t.TempDir(), "backup")
 	for _, args := range []string{"channel list", "channel show 1", "channel edit 1 --weight 3", "channel export", "channel found", "channel pause 2", "channel resume 2",
 		"channel crawl-now 2", "channel split 1 --show", "host list", "host block site-0003.pond.test", "host unblock site-0003.pond.test", "host reset site-0004.pond.test",
-		"credit board --weeks 1", "credit show nobody-yet", "credit hide nobody-yet", "trust show", "trust show --peers", "trust set --shadow", "peer list", "peer conduct", "peer invite", "peer ban nobody-yet --unknown", "peer unban nobody-yet", "strategy show", "strategy try price", "strategy set price --cap 3", "check",
+		"credit board --weeks 1", "credit show nobody-yet", "credit hide nobody-yet", "trust show", "trust show --peers", "trust set --shadow", "peer list", "peer list --banned", "peer conduct", "peer invite", "peer ban nobody-yet --unknown", "peer unban nobody-yet", "strategy show", "strategy try price", "strategy set price --cap 3", "check",
 		"plan --capacity 3", "plan --freshness .5", "get " + stored, "export", "feed --limit 5", "archive stats", "archive cdx", "archive verify", "archive compact --captures 2 --dry-run", "archive compact",
 		"key show", "managers", "backup " + backup, "channel remove 5 --yes", "channel add http://site-0004.pond.test/", "host purge site-0003.pond.test --yes"} {
 		spelt(of, args)

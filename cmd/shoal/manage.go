@@ -101,6 +101,9 @@ func (c *managerCmd) Run(ctx context.Context, s streams) error {
 	if !cfg.several {
 		cfg.mover = newMover()
 	}
+	if note := besides(ctx, c.Data); note != "" {
+		fmt.Fprintln(s.err, note)
+	}
 	return keepRunning(ctx, cfg, func(what string) { fmt.Fprintln(s.err, what) }, func(cfg stationConfig) error { return c.runOnce(ctx, s, cfg, channels) })
 }
 
@@ -225,7 +228,9 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 		return cfg, nil, fmt.Errorf("--keep-captures, --keep-age, --keep-feed: %w", err)
 	}
 	if c.Pond == "" {
-		channels, err = publicSites(c.Add)
+		if channels, err = publicSites(c.Add); err == nil {
+			err = onlyPond(c.Data)
+		}
 	} else {
 		channels, err = c.inPond(ctx, &cfg)
 	}

@@ -93,7 +93,7 @@ func (t *target) client(ctx context.Context, live bool, f func(*api.Client) erro
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if live {
-		return fmt.Errorf("the manager of %s is stopped: %w; start it with `shoal manager`", data, errNoManager)
+		return fmt.Errorf("the manager of %s is stopped: %w; start it with `%s`", data, errNoManager, starts(data))
 	}
 	var takedown desk.Archive
 	var pages http.Handler
@@ -105,7 +105,7 @@ func (t *target) client(ctx context.Context, live bool, f func(*api.Client) erro
 			http.Error(w, broken.Error(), http.StatusServiceUnavailable)
 		})
 	}
-	d, err := desk.Open(ctx, desk.Config{Store: db, Archive: takedown, Orders: order.Live(), Reach: reachOf(data)})
+	d, err := desk.Open(ctx, desk.Config{Store: db, Archive: takedown, Orders: order.Live(), Reach: reachOf(data), Starts: starts(data)})
 	if err != nil {
 		return err
 	}

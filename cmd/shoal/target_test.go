@@ -73,3 +73,37 @@ func TestNamedFolderIsMeant(t *testing.T) {
 		t.Errorf("the fields are %v, %v", m, err)
 	}
 }
+
+// TestNetworksOfUp: a manager that is to crawl the Web does not go on with the network of a pond, and says of a folder of `shoal up` that its own network is another one.
+func TestNetworksOfUp(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	pond := filepath.Join(home, upPond)
+	if err := os.MkdirAll(filepath.Join(pond, "keys"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(pond, pondMark), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := "`shoal up --data " + home + "`"
+	if note := besides(t.Context(), home); !strings.Contains(note, "new network") || !strings.Contains(note, again) {
+		t.Errorf("beside the network of a pond it says %q", note)
+	}
+	if note := besides(t.Context(), pond); note != "" {
+		t.Errorf("of its own network it says %q", note)
+	}
+	if note := besides(t.Context(), t.TempDir()); note != "" {
+		t.Errorf("in an empty folder it says %q", note)
+	}
+	code, _, said := call(t, "manager", "--data", pond, "--contact", "mailto:us@example.org", "--page=")
+	if code != 1 || !strings.Contains(said, "crawls a pond") || !strings.Contains(said, again) {
+		t.Errorf("on a pond's folder: status %d, %q", code, said)
+	}
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, pondMark), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said := call(t, "manager", "--data", other, "--contact", "mailto:us@example.org", "--page="); code != 1 || !strings.Contains(said, "give --pond") {
+		t.Errorf("on the folder of a manager that crawled a pond: status %d, %q", code, said)
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"shoal/internal/member"
 	"shoal/internal/ports"
 	"shoal/manager"
+	"shoal/manager/archive/archivecmd"
 	"shoal/manager/desk"
 	"shoal/recrawl"
 )
@@ -135,6 +137,37 @@ func pondChannels(w *pond.World) []channel.Channel {
 
 // pondMark is a file in the data folder of a manager that crawls a pond, so that what is added while it is stopped is checked too.
 const pondMark = "crawls-a-pond"
+
+// onlyPond refuses a data folder whose network crawls a pond to a manager that is to crawl the Web: no host of its channels would be found there.
+func onlyPond(data string) error {
+	if _, err := os.Stat(filepath.Join(data, pondMark)); err != nil {
+		return nil
+	}
+	other := "give --pond with the address where it is served"
+	if again := starts(data); !strings.HasPrefix(again, "shoal manager") {
+		other = "go on with it by `" + again + "`"
+	}
+	return fmt.Errorf("the network in %s crawls a pond, the synthetic Web, and not the Web: %s; for the Web name another folder with --data", data, other)
+}
+
+// besides says that a folder in which a new network begins has networks of `shoal up` too. Empty: it has none, or the network is there already.
+func besides(ctx context.Context, data string) string {
+	has := func(at string) bool {
+		_, err := os.Stat(filepath.Join(at, "keys"))
+		return err == nil
+	}
+	if has(data) {
+		return ""
+	}
+	var there []string
+	for _, at := range archivecmd.Beneath(ctx, data, has) {
+		there = append(there, "`"+starts(at)+"`")
+	}
+	if len(there) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("This is a new network. %s has another one as well, which goes on with %s.", data, strings.Join(there, " or "))
+}
 
 // pondNames is the domain of a pond's hosts.
 const pondNames = pond.Suffix

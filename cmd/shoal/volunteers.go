@@ -29,10 +29,14 @@ type peerCmd struct {
 
 type peerListCmd struct {
 	target
+	Banned bool `help:"List those that are refused instead: the banned and the suspended."`
 }
 
 func (c *peerListCmd) Run(ctx context.Context, s streams) error {
 	return c.with(ctx, true, func(a *api.Client) error {
+		if c.Banned {
+			return listRefused(ctx, a, s)
+		}
 		var peers []desk.Peer
 		if err := a.Do(ctx, http.MethodGet, "/peers", nil, nil, &peers); err != nil {
 			return err
@@ -49,15 +53,33 @@ func (c *peerListCmd) Run(ctx context.Context, s streams) error {
 		if err := a.Quiet().Do(ctx, http.MethodGet, "/peers/banned", nil, nil, &banned); err != nil {
 			return err
 		}
-		for _, r := range banned.Refused {
-			why := r.Standing
-			if r.Deliverer != "" {
-				why += " for what it delivered: shoal peer evidence " + r.Deliverer
-			}
-			fmt.Fprintf(w, "%s\t%s\n", plain.Printable(r.Name), why)
-		}
+		tellRefused(w, banned.Refused)
 		return w.Flush()
 	})
+}
+
+// listRefused lists the members that are refused.
+func listRefused(ctx context.Context, a *api.Client, s streams) error {
+	var banned api.Banned
+	if err := a.Do(ctx, http.MethodGet, "/peers/banned", nil, nil, &banned); err != nil {
+		return err
+	}
+	if len(banned.Refused) == 0 {
+		fmt.Fprintln(s.err, "No peer and no account is refused.")
+	}
+	w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
+	tellRefused(w, banned.Refused)
+	return w.Flush()
+}
+
+func tellRefused(w io.Writer, refused []desk.Refused) {
+	for _, r := range refused {
+		why := r.Standing
+		if r.Deliverer != "" {
+			why += " for what it delivered: shoal peer evidence " + r.Deliverer
+		}
+		fmt.Fprintf(w, "%s\t%s\n", plain.Printable(r.Name), why)
+	}
 }
 
 type peerConductCmd struct {

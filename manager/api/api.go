@@ -126,7 +126,8 @@ func (s *server) wrap(rt route) http.HandlerFunc {
 	}
 }
 
-// asked refuses a query that the route does not know, or that says a thing twice: it is probably misspelt, and what was meant would not be done.
+// asked refuses a query that the route does not know, or that says a thing twice, and a body where none is read: it is probably misspelt, and what was
+// meant would not be done.
 func (s *server) asked(rt route, next http.HandlerFunc) http.HandlerFunc {
 	kinds := map[string]string{}
 	var names []string
@@ -157,8 +158,30 @@ func (s *server) asked(rt route, next http.HandlerFunc) http.HandlerFunc {
 				return
 			}
 		}
+		if rt.in == nil && !rt.upload && !empty(r.Body) {
+			s.fail(w, fmt.Errorf("%w: %s %s takes no body%s", errAsk, r.Method, r.URL.Path, instead(names)))
+			return
+		}
 		next(w, r)
 	}
+}
+
+// instead says where the parameters stand.
+func instead(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return ": write its parameters behind the question mark: " + strings.Join(names, ", ")
+}
+
+// empty reports whether a body names nothing.
+func empty(body io.Reader) bool {
+	if body == nil {
+		return true
+	}
+	raw, err := io.ReadAll(io.LimitReader(body, 64))
+	said := strings.TrimSpace(string(raw))
+	return err == nil && (said == "" || said == "{}")
 }
 
 // streamed says that the answer is written already.

@@ -150,6 +150,9 @@ type Detail struct {
 	Row     desk.Row       `json:"now"`
 	Inter   []string       `json:"found_elsewhere,omitempty"` // URLs into it that other sites' crawls found
 	Events  []desk.Event   `json:"events"`
+
+	// LeftOut are directories of it that nothing crawls once it is removed.
+	LeftOut []desk.LeftOut `json:"others_leave_out,omitempty"`
 }
 
 func (s *server) channel(_ http.ResponseWriter, r *http.Request) (any, error) {
@@ -162,7 +165,11 @@ func (s *server) channel(_ http.ResponseWriter, r *http.Request) (any, error) {
 		return nil, err
 	}
 	row, events, err := s.cfg.Desk.Row(r.Context(), id)
-	return Detail{listing.Of(&ch), row, ch.Inter, events}, err
+	if err != nil {
+		return nil, err
+	}
+	left, err := s.cfg.Desk.LeftOut(r.Context(), id)
+	return Detail{listing.Of(&ch), row, ch.Inter, events, left}, err
 }
 
 // edit changes the fields that the body names, and no others.

@@ -77,7 +77,7 @@ func (d *Desk) Pause(ctx context.Context, id channel.ID, paused bool) error {
 // CrawlNow has a channel crawled as soon as there is room.
 func (d *Desk) CrawlNow(ctx context.Context, id channel.ID) error {
 	if d.m == nil {
-		return fmt.Errorf("%w: a channel is crawled now only by a running manager; start it with `shoal manager`", ErrStopped)
+		return fmt.Errorf("%w: a channel is crawled now only by a running manager; start it with `%s`", ErrStopped, d.cfg.Starts)
 	}
 	return d.m.CrawlNow(ctx, id)
 }

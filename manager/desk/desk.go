@@ -6,6 +6,7 @@
 package desk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,6 +119,8 @@ type Config struct {
 	Migrator Migrator
 	// Orders are the page orderings that channels may name. None: any.
 	Orders []string
+	// Starts is the command that starts a stopped manager. Empty: shoal manager.
+	Starts string
 	// Reach refuses a Web host that peers of this network cannot fetch from. Nil: PublicHost.
 	Reach func(origin string) error
 	// Managers are those that share the network, this one first, and what others have counted that are gone since this one's start. Nil: there is no other.
@@ -158,6 +161,7 @@ func Open(ctx context.Context, cfg Config) (*Desk, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.Starts = cmp.Or(cfg.Starts, "shoal manager")
 	d := &Desk{cfg: cfg, store: cfg.Store, m: cfg.Running, files: cfg.Archive}
 	if d.m != nil {
 		d.epoch = d.m.Epoch()
@@ -176,7 +180,7 @@ func (d *Desk) Running() bool { return d.m != nil }
 // Live refuses what a stopped manager cannot do.
 func (d *Desk) Live() error {
 	if d.m == nil {
-		return fmt.Errorf("%w: start it with `shoal manager`, then ask again", ErrStopped)
+		return fmt.Errorf("%w: start it with `%s`, then ask again", ErrStopped, d.cfg.Starts)
 	}
 	return nil
 }

@@ -254,3 +254,60 @@ func within(path string, dirs []string) bool {
 func sameDir(as string) func(string) bool {
 	return func(dir string) bool { return channel.Respell(dir) == channel.Respell(as) }
 }
+
+// LeftOut is a directory that a channel would crawl but for a pattern of its own, such as a split writes for the channel that it makes of the directory.
+type LeftOut struct {
+	Dir     string     `json:"dir"`
+	Channel channel.ID `json:"channel"`
+	Pattern string     `json:"pattern"`
+}
+
+// LeftOut are the directories of a channel that are crawled no more once it is removed, as the other channels of its host leave them out.
+func (d *Desk) LeftOut(ctx context.Context, id channel.ID) ([]LeftOut, error) {
+	ch, err := d.store.Channel(ctx, id)
+	if err != nil || len(ch.Scope.Dirs) == 0 {
+		return nil, err
+	}
+	hosts, err := channel.ParseHosts(ch.Scope.Host)
+	if err != nil {
+		return nil, err
+	}
+	by, crawled := map[string]LeftOut{}, map[string]bool{}
+	if err := d.channelsOf(ctx, hosts, func(c *channel.Channel) {
+		if c.ID == id || c.State == channel.Removed {
+			return
+		}
+		for _, dir := range ch.Scope.Dirs {
+			if pattern, in := leavesOut(c.Scope, c.Scope.Host+dir); in {
+				crawled[dir] = true
+			} else if pattern != "" {
+				by[dir] = LeftOut{dir, c.ID, pattern}
+			}
+		}
+	}); err != nil {
+		return nil, err
+	}
+	var out []LeftOut
+	for _, dir := range ch.Scope.Dirs {
+		if l, is := by[dir]; is && !crawled[dir] {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+// leavesOut is the pattern by which a scope excludes a URL that it would contain otherwise; in: it contains it.
+func leavesOut(s channel.Scope, url string) (pattern string, in bool) {
+	patterns := s.Exclude
+	s.Exclude = nil
+	if m, err := s.Compile(); err != nil || !m.Contains(url) {
+		return "", false
+	}
+	for _, p := range patterns {
+		s.Exclude = []string{p}
+		if m, err := s.Compile(); err == nil && !m.Contains(url) {
+			return p, false
+		}
+	}
+	return "", true
+}

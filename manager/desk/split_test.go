@@ -128,3 +128,31 @@ func (f urlsOf) EachURL(_ context.Context, _ string, _ int, do func(string)) err
 	}
 	return nil
 }
+
+// TestLeftOut: the channel of a directory that a split has made is the only one that crawls it, until another one contains it or the pattern is taken back.
+func TestLeftOut(t *testing.T) {
+	whole := channel.Channel{Scope: channel.Scope{Kind: channel.WholeHost, Host: "https://a.example"}}
+	rest, parts, err := partition(&whole, []string{"/x/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := channel.Scope{Kind: channel.Directories, Host: "https://a.example", Dirs: []string{"/x/", "/y/"}}
+	for _, c := range []struct {
+		url   string
+		scope channel.Scope
+		by    bool
+		in    bool
+	}{
+		{"https://a.example/x/", rest.Scope, true, false},
+		{"https://a.example/z/", rest.Scope, false, true},
+		{"https://a.example/x/", whole.Scope, false, true},
+		{"https://a.example/x/", parts[0].Scope, false, true},
+		{"https://a.example/z/", parts[0].Scope, false, false},
+		{"https://a.example/y/", both, false, true},
+		{"https://b.example/x/", rest.Scope, false, false},
+	} {
+		if by, in := leavesOut(c.scope, c.url); (by != "") != c.by || in != c.in {
+			t.Errorf("%s of %+v: left out by %q, in it %v; want %v, %v", c.url, c.scope, by, in, c.by, c.in)
+		}
+	}
+}

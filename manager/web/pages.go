@@ -55,6 +55,11 @@ func (s *server) data(name string, r *http.Request) (map[string]any, int) {
 			return d, noChannel(d, err)
 		}
 		d["Title"], d["Row"], d["Events"] = row.Host, row, events
+		if r.URL.Query().Get("fragment") == "" {
+			if d["LeftOut"], err = s.cfg.Desk.LeftOut(r.Context(), id); err != nil {
+				return d, wrong(d, err)
+			}
+		}
 	case "peers":
 		status := http.StatusOK
 		peers, err := s.cfg.Desk.Peers()

@@ -39,6 +39,7 @@ type Desk interface {
 	CrawlNow(ctx context.Context, id channel.ID) error
 	Pause(ctx context.Context, id channel.ID, paused bool) error
 	Remove(ctx context.Context, id channel.ID) error
+	LeftOut(ctx context.Context, id channel.ID) ([]desk.LeftOut, error)
 	Add(ctx context.Context, urls []string) (added []desk.Added, blocked int, err error)
 	Proposals(ctx context.Context, id channel.ID) (dirs []desk.DirCount, pages int, err error)
 	Split(ctx context.Context, id channel.ID, dirs []string) ([]channel.ID, []string, error)

@@ -139,6 +139,10 @@ func (f *fake) Add(_ context.Context, urls []string) ([]desk.Added, int, error) 
 
 func (f *fake) Remove(_ context.Context, id channel.ID) error { f.removed = id; return nil }
 
+func (f *fake) LeftOut(context.Context, channel.ID) ([]desk.LeftOut, error) {
+	return []desk.LeftOut{{Dir: "/news/", Channel: 7, Pattern: "^x"}}, nil
+}
+
 func (f *fake) Banner(context.Context) []desk.Finding {
 	return []desk.Finding{{Level: desk.Error, What: "No peer has <joined>."}, {Level: desk.Warning, What: "Keys.", Mend: "Back them up."},
 		{Level: desk.Warning, What: "3 peers suspended.", Waits: true}}
