@@ -168,6 +168,9 @@ func runOutput(t *testing.T, seed uint64) *os.File {
 	if table == "" {
 		return os.Stdout
 	}
+	if err := os.MkdirAll(filepath.Dir(table), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	f, err := os.Create(filepath.Join(filepath.Dir(table), fmt.Sprintf("seed-%d.log", seed)))
 	if err != nil {
 		t.Fatal(err)
