@@ -16,6 +16,7 @@ import (
 	"shoal/internal/plain"
 	"shoal/internal/release"
 	"shoal/internal/release/programs"
+	"shoal/internal/service"
 	"shoal/peer"
 )
 
@@ -164,6 +165,15 @@ func (l *launcher) choose() (p *programs.Program, trial bool) {
 		if st.Current == nil && st.Trial == nil {
 			return nil, false
 		}
+		if st.Trial == nil && l.crashing() {
+			why := fmt.Sprintf("crashed %d times in a row", release.MaxKeptCrashes)
+			l.log.Error("the version that was kept crashes; the installed program runs", "version", st.Current.Version, "why", why)
+			if err := l.change(func(st *programs.State) { st.Leave(l.own, why, time.Now()) }); err != nil {
+				l.log.Warn("the record of updates cannot be written", "err", err)
+			}
+			forget(l.data) // the crashes were another program's
+			return nil, false
+		}
 		begin := func(st *programs.State) {
 			p = st.Start(l.own, bootID(), time.Now())
 			trial = st.Trial != nil
@@ -196,6 +206,16 @@ func (l *launcher) choose() (p *programs.Program, trial bool) {
 			return nil, false
 		}
 	}
+}
+
+// crashing reports whether the program that runs here as a service has crashed soon after each of its last starts, while this one could run.
+func (l *launcher) crashing() bool {
+	past, err := service.LoadStarts(starts(l.data))
+	if err != nil {
+		return false
+	}
+	now, _ := past.Next(time.Now())
+	return now.Crashes >= release.MaxKeptCrashes && l.trouble() == ""
 }
 
 // child runs another version as a process of its own, and watches it while it is on probation. again tells that another version is to run now.

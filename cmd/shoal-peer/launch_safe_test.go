@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,6 +63,51 @@ func TestKeptCannotStart(t *testing.T) {
 	}
 	if st, err := l.folder.Load(); err != nil || st.Current == nil {
 		t.Errorf("a program that may start another time is forgotten: %+v %v", st, err)
+	}
+}
+
+// TestKeptCrashes: a version that was kept and then crashes soon after each start gives way to the installed program, and is never taken again; not where no
+// version could run, and not after fewer crashes.
+func TestKeptCrashes(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		crashes int // before the start that went on when it crashed
+		ran     time.Duration
+		busy    bool
+		leaves  bool
+	}{
+		{"it crashed six times", release.MaxKeptCrashes - 1, time.Second, false, true},
+		{"it crashed five times", release.MaxKeptCrashes - 2, time.Second, false, false},
+		{"the last run was a long one", release.MaxKeptCrashes - 1, time.Hour, false, false},
+		{"another program has its port", release.MaxKeptCrashes - 1, time.Second, true, false},
+	} {
+		l := installed(t, t.TempDir(), "#!/bin/sh\nexit 3\n", 0o700, true)
+		if c.busy {
+			taken, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer taken.Close()
+			l.needs = []string{taken.Addr().String()}
+		}
+		if err := service.SaveStarts(starts(l.data), service.Starts{Crashes: c.crashes, Began: time.Now().Add(-c.ran)}); err != nil {
+			t.Fatal(err)
+		}
+		p, trial := l.choose()
+		if trial || (p == nil) != c.leaves {
+			t.Fatalf("%s: runs %+v, on trial %v", c.what, p, trial)
+		}
+		st, err := l.folder.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, refused := st.Refuses("v1.1.0")
+		if refused != c.leaves || c.leaves != (st.Current == nil) || c.leaves && (!r.Fell || !strings.Contains(st.Last, "back from version v1.1.0 to v1.0.0: it crashed 6 times")) {
+			t.Errorf("%s: the record is %+v", c.what, st)
+		}
+		if past, err := service.LoadStarts(starts(l.data)); err != nil || c.leaves != (past == service.Starts{}) {
+			t.Errorf("%s: crashes that are remembered: %+v, %v", c.what, past, err)
+		}
 	}
 }
 

@@ -21,6 +21,9 @@ func InMinutes(minute time.Duration) Times {
 // MaxCrashes is how often a new program may crash: the last one ends its probation.
 const MaxCrashes = 3
 
+// MaxKeptCrashes is how often in a row a program that was kept may crash soon after its start: after the last one the installed program runs again.
+const MaxKeptCrashes = 6
+
 // Verdict is what a probation has come to.
 type Verdict int
 

@@ -175,6 +175,15 @@ func (s *State) Fall(why string, now time.Time) {
 	}
 }
 
+// Leave goes back from a version that was kept to the installed program, whose version is own, and never tries it again.
+func (s *State) Leave(own, why string, now time.Time) {
+	if c := s.Current; c != nil {
+		s.Current = nil
+		s.refuse(Refusal{c.Version, why, true, now})
+		s.note("went back from version "+c.Version+" to "+own+": it "+why, now)
+	}
+}
+
 // Refuse has a version never taken, because the volunteer says so.
 func (s *State) Refuse(version string, now time.Time) {
 	if s.Next != nil && s.Next.Version == version {
