@@ -12,6 +12,16 @@ import (
 	"shoal/peer/crawl/redact"
 )
 
+// askedAway notes that a host wants to be left alone for longer than a crawl waits. It returns the reason, or "".
+func (s *session) askedAway(r *response) string {
+	asked := retryAfter(r)
+	if asked <= MaxRetryAfter {
+		return ""
+	}
+	s.comeBack = min(asked, channel.MostRest)
+	return fmt.Sprintf("the host asks to come back in %v", asked)
+}
+
 // handle turns a response into a page, follows its links, and says whether it ends the crawl.
 func (s *session) handle(r *response) (end channel.Outcome, why string, err error) {
 	if why := s.refused.note(r); why != "" {
@@ -19,10 +29,9 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 		s.visited(r, channel.Errored, "blocked")
 		return channel.HostBlocked, why, nil
 	}
-	if asked := retryAfter(r); asked > MaxRetryAfter {
+	if why := s.askedAway(r); why != "" {
 		s.count(fmt.Sprintf("http-%d", r.status))
-		s.comeBack = min(asked, channel.MostRest)
-		return channel.HostBlocked, fmt.Sprintf("the host asks to come back in %v", asked), nil
+		return channel.HostBlocked, why, nil
 	}
 	kind := kindOf(r.err)
 	if kind == "" && r.status >= 400 {

@@ -22,7 +22,11 @@ func TestReportTellsTheRest(t *testing.T) {
 		"Retry-After of a day": {func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", "86400")
 			w.WriteHeader(http.StatusServiceUnavailable)
-		}, MaxRetryAfter},
+		}, channel.MostRest},
+		"too many requests for an hour": {func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "3600")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}, time.Hour},
 		"a slow answer": {func(w http.ResponseWriter) {
 			time.Sleep(20 * time.Second)
 			w.WriteHeader(http.StatusInternalServerError)

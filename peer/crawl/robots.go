@@ -41,6 +41,7 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 			return 0, "", err
 		}
 		s.visited(&r, 0, kindOf(r.err))
+		away := s.askedAway(&r)
 		switch {
 		case r.err != nil && r.status == 0:
 			s.report.Robots = robotsUnreachable
@@ -57,6 +58,10 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 				return channel.Refused, fmt.Sprintf("robots.txt is at %s, and %v", channel.Origin(to), why), nil
 			}
 			at = to
+		case away != "":
+			s.report.Robots = robotsUnreachable
+			s.count(fmt.Sprintf("robots-%d", r.status))
+			return channel.HostBlocked, fmt.Sprintf("robots.txt was answered with status %d: %s", r.status, away), nil
 		case r.status == http.StatusUnauthorized, r.status == http.StatusForbidden, r.status == http.StatusTooManyRequests:
 			s.report.Robots = robotsUnreachable
 			s.count(fmt.Sprintf("robots-%d", r.status))
