@@ -229,6 +229,18 @@ func TestStray(t *testing.T) {
 	}
 }
 
+// TestBodiesThatSayNothing: what clients write that have nothing to send is no body.
+func TestBodiesThatSayNothing(t *testing.T) {
+	h := served(t)
+	for _, body := range []string{"", "{}", "null", " {}\n"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+Prefix+"/channels", strings.NewReader(body)))
+		if w.Code != http.StatusOK {
+			t.Errorf("with the body %q: status %d, %s", body, w.Code, w.Body)
+		}
+	}
+}
+
 // TestMisspeltAsks: what a request has that the interface does not know is refused, and in words that need no knowledge of Go. What was meant would not be
 // done; a compaction with a misspelt dry would forget.
 func TestMisspeltAsks(t *testing.T) {
