@@ -4,13 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"shoal/channel/badgerdb"
 )
 
 // TestHostAmongManyAlike names a channel by its host where thousands of others have that name within theirs.
@@ -72,14 +69,7 @@ func TestChannelNamedInEitherSpelling(t *testing.T) {
 // TestRemovedDirectoryIsLeftOut: who removes the channel of a directory that a split has made is told that nothing crawls it then, and what to do.
 func TestRemovedDirectoryIsLeftOut(t *testing.T) {
 	t.Parallel()
-	data := t.TempDir()
-	db, err := badgerdb.Open(t.Context(), badgerdb.Default(filepath.Join(data, channelsFolder)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	data := noChannels(t)
 	must(t, "channel", "add", "https://example.org/", "--data", data)
 	must(t, "channel", "split", "1", "/news/", "--data", data)
 	const says = "nothing crawls /news/: channel 1 leaves it out"
