@@ -159,7 +159,7 @@ func openStation(ctx context.Context, cfg stationConfig) (st *station, err error
 	if err := st.openSwarm(ctx); err != nil {
 		return nil, err
 	}
-	if err := st.markPond(); err != nil {
+	if err := st.markPond(ctx); err != nil {
 		return nil, err
 	}
 	if err := st.openManager(ctx); err != nil {
@@ -256,10 +256,17 @@ func (st *station) keepRoom() {
 	}
 }
 
-// markPond notes in the data folder whether the manager crawls a pond.
-func (st *station) markPond() error {
+// markPond notes in the data folder whether the manager crawls a pond. It refuses to have one crawled by a network that has channels of the Web.
+func (st *station) markPond(ctx context.Context) error {
 	path := filepath.Join(st.cfg.data, pondMark)
 	if st.cfg.reach != nil {
+		some, _, err := st.db.Search(ctx, "", "", 1)
+		if err != nil {
+			return err
+		}
+		if len(some) > 0 && st.cfg.reach(some[0].Scope.Host) != nil {
+			return fmt.Errorf("the network in %s crawls the Web (%s), and --pond would add the hosts of a synthetic one to it: leave --pond out, or name another folder with --data", st.cfg.data, some[0].Scope.Host)
+		}
 		return member.WriteFile(path, []byte("See shoal pond --help.\n"))
 	}
 	st.cfg.reach = webReach

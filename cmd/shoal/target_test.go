@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"shoal/internal/lab/pond"
 	"shoal/manager/archive/remote"
 )
 
@@ -78,24 +79,24 @@ func TestNamedFolderIsMeant(t *testing.T) {
 func TestNetworksOfUp(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	pond := filepath.Join(home, upPond)
-	if err := os.MkdirAll(filepath.Join(pond, "keys"), 0o700); err != nil {
+	lake := filepath.Join(home, upPond)
+	if err := os.MkdirAll(filepath.Join(lake, "keys"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(pond, pondMark), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(lake, pondMark), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	again := "`shoal up --data " + home + "`"
 	if note := besides(t.Context(), home); !strings.Contains(note, "new network") || !strings.Contains(note, again) {
 		t.Errorf("beside the network of a pond it says %q", note)
 	}
-	if note := besides(t.Context(), pond); note != "" {
+	if note := besides(t.Context(), lake); note != "" {
 		t.Errorf("of its own network it says %q", note)
 	}
 	if note := besides(t.Context(), t.TempDir()); note != "" {
 		t.Errorf("in an empty folder it says %q", note)
 	}
-	code, _, said := call(t, "manager", "--data", pond, "--contact", "mailto:us@example.org", "--page=")
+	code, _, said := call(t, "manager", "--data", lake, "--contact", "mailto:us@example.org", "--page=")
 	if code != 1 || !strings.Contains(said, "crawls a pond") || !strings.Contains(said, again) {
 		t.Errorf("on a pond's folder: status %d, %q", code, said)
 	}
@@ -105,5 +106,20 @@ func TestNetworksOfUp(t *testing.T) {
 	}
 	if code, _, said := call(t, "manager", "--data", other, "--contact", "mailto:us@example.org", "--page="); code != 1 || !strings.Contains(said, "give --pond") {
 		t.Errorf("on the folder of a manager that crawled a pond: status %d, %q", code, said)
+	}
+}
+
+// TestNoPondForTheWeb: a network that crawls the Web gets no hosts of a pond by a slip.
+func TestNoPondForTheWeb(t *testing.T) {
+	t.Parallel()
+	data := noChannels(t)
+	must(t, "channel", "add", "https://example.org/", "--data", data)
+	web := runPond(t, pond.Config{Seed: 1, Hosts: 3, Pages: 3})
+	code, _, said := call(t, "manager", "--pond", web.server.Addr().String(), "--data", data, "--page=", "--listen", "/ip4/127.0.0.1/tcp/0")
+	if code != 1 || !strings.Contains(said, "crawls the Web (https://example.org)") || !strings.Contains(said, "leave --pond out") {
+		t.Errorf("status %d, %q", code, said)
+	}
+	if _, err := os.Stat(filepath.Join(data, pondMark)); err == nil {
+		t.Error("the folder is marked as a pond's")
 	}
 }
