@@ -16,7 +16,13 @@ func (m *Manager) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer m.beside.Wait()
 	defer stop(nil)
-	m.beside.Go(func() { m.placers.work(ctx) })
+	whole, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	placed := make(chan struct{})
+	m.beside.Go(func() {
+		defer close(placed)
+		m.placers.work(ctx, whole)
+	})
 	m.beside.Go(func() { m.keepAcked(ctx) })
 	m.beside.Go(func() { m.auditor.clerks.work(ctx) })
 	if m.cfg.Arbiter != nil {
@@ -76,9 +82,31 @@ func (m *Manager) Run(ctx context.Context) error {
 		}
 		m.round(ctx, now)
 	}
+	m.settle(placed, cut)
 	close(m.ended)
 	m.finish(asked)
 	return context.Cause(ctx)
+}
+
+// settleTime is for how long the end waits for what is being offered to peers. An offer of which nothing is known keeps its channel from being handed out
+// until its latest start, which may be a day after the restart.
+const settleTime = 3 * time.Second
+
+// settle takes in what comes of the last offers. After a while it cuts them short.
+func (m *Manager) settle(placed <-chan struct{}, cut func()) {
+	late := time.NewTimer(settleTime)
+	defer late.Stop()
+	for {
+		select {
+		case f := <-m.requests:
+			m.run(f)
+		case <-late.C:
+			cut()
+		case <-placed:
+			m.drain()
+			return
+		}
+	}
 }
 
 // finish writes what is not written yet, when the loop has ended. asked ends when the manager is asked to end.

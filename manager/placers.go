@@ -45,47 +45,51 @@ type placers struct {
 	audited auditedHosts // owned by the goroutine that makes generations durable
 }
 
-// work works until ctx ends, and returns when all goroutines have ended.
-func (p *placers) work(ctx context.Context) {
+// work takes jobs until ctx ends, and returns when what was begun is over, or cut short by the end of whole. The loop must run until then.
+func (p *placers) work(ctx, whole context.Context) {
 	durable := make(chan job)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer close(durable)
-		p.makeDurable(ctx, durable)
+		p.makeDurable(ctx, whole, durable)
 	})
 	for range p.cfg.Placers {
 		wg.Go(func() {
 			for j := range durable {
-				p.place(ctx, j)
+				p.place(whole, j)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// makeDurable makes generations durable, as many in one write as are waiting, before they go on.
-func (p *placers) makeDurable(ctx context.Context, out chan<- job) {
+// tell has the loop do something, which runs until all placers have ended.
+func (p *placers) tell(f func(now time.Time)) { p.post(context.Background(), f) }
+
+// makeDurable makes generations durable, as many in one write as are waiting, before they go on. Those that are durable and with no placer when ctx ends
+// are told to be unsent: else the next manager would have to wait for a peer to claim them.
+func (p *placers) makeDurable(ctx, whole context.Context, out chan<- job) {
 	for {
 		batch := p.next(ctx)
 		if batch == nil {
 			return
 		}
-		refusals, err := p.issue(ctx, batch)
+		refusals, err := p.issue(whole, batch)
 		if err != nil {
 			p.log.Error("generations not durable, nothing is handed out", "err", err)
-			p.post(ctx, func(now time.Time) { p.hand.notDurable(now, err, batch) })
+			p.tell(func(now time.Time) { p.hand.notDurable(now, err, batch) })
 			continue
 		}
 		for _, j := range batch {
 			if k := slices.IndexFunc(refusals, func(r refusal) bool { return r.id == j.id }); k >= 0 {
 				p.log.Error("generation refused", "channel", j.id, "gen", j.Gen, "err", refusals[k].Err)
-				p.post(ctx, func(now time.Time) { p.hand.unsent(now, "store", j) })
+				p.tell(func(now time.Time) { p.hand.unsent(now, "store", j) })
 				continue
 			}
 			select {
 			case out <- j:
 			case <-ctx.Done():
-				return
+				p.tell(func(now time.Time) { p.hand.machine.Unsent(now, j.Order, 0) })
 			}
 		}
 	}
@@ -143,20 +147,20 @@ func (p *placers) place(ctx context.Context, j job) {
 	t, built, err := p.deposit(ctx, j)
 	if !built {
 		p.log.Error("task not built", "channel", j.id, "gen", j.Gen, "err", err)
-		p.post(ctx, func(now time.Time) { p.hand.unsent(now, "building", j) })
+		p.tell(func(now time.Time) { p.hand.unsent(now, "building", j) })
 		return
 	}
 	var fenced *archive.FencedError
 	switch {
 	case errors.As(err, &fenced) && fenced.Channel != j.id: // an errand, by its channel
-		p.post(ctx, func(now time.Time) { p.hand.errands.outran(now, j, fenced.Highest) })
+		p.tell(func(now time.Time) { p.hand.errands.outran(now, j, fenced.Highest) })
 		return
 	case errors.As(err, &fenced):
-		p.post(ctx, func(now time.Time) { p.hand.outran(now, j, fenced.Highest) })
+		p.tell(func(now time.Time) { p.hand.outran(now, j, fenced.Highest) })
 		return
 	case err != nil:
 		p.log.Warn("task not deposited", "channel", j.id, "gen", j.Gen, "err", err)
-		p.post(ctx, func(now time.Time) { p.hand.notDeposited(now, err, j) })
+		p.tell(func(now time.Time) { p.hand.notDeposited(now, err, j) })
 		return
 	}
 	placed, err := p.cfg.Swarm.Place(ctx, t.signed, t.header, t.record, j.near)
@@ -164,21 +168,21 @@ func (p *placers) place(ctx context.Context, j job) {
 	case err == nil && j.errand != nil && placed.Start.After(j.Latest): // it would come too late
 		if back := p.cfg.Archive.TakeBack(ctx, j.id, j.Gen); back != nil { // the peer may still claim it
 			p.log.Debug("an errand is not taken back: its claim is awaited until it is of no use", "host", j.errand.host, "err", back)
-			p.post(ctx, func(now time.Time) { p.hand.unsure(now, j, errLateStart) })
+			p.tell(func(now time.Time) { p.hand.unsure(now, j, errLateStart) })
 			return
 		}
-		p.post(ctx, func(now time.Time) { p.hand.refused(now, j, errLateStart) })
+		p.tell(func(now time.Time) { p.hand.refused(now, j, errLateStart) })
 	case err == nil:
 		if p.cfg.OnPlaced != nil && j.errand == nil {
 			p.cfg.OnPlaced(t.header.Host, placed)
 		}
-		p.post(ctx, func(now time.Time) { p.hand.placed(now, j, t.header.Host, placed) })
+		p.tell(func(now time.Time) { p.hand.placed(now, j, t.header.Host, placed) })
 	case errors.Is(err, overlay.ErrRefused):
-		p.post(ctx, func(now time.Time) { p.hand.refused(now, j, err) })
+		p.tell(func(now time.Time) { p.hand.refused(now, j, err) })
 	default:
 		if back := p.cfg.Archive.TakeBack(ctx, j.id, j.Gen); back != nil {
 			p.log.Debug("task not taken back: its claim is awaited until its latest start", "channel", j.id, "gen", j.Gen, "err", back)
 		}
-		p.post(ctx, func(now time.Time) { p.hand.unsure(now, j, err) })
+		p.tell(func(now time.Time) { p.hand.unsure(now, j, err) })
 	}
 }

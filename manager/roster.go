@@ -49,6 +49,8 @@ func (ro *roster) add(now time.Time, r channel.Hot) error {
 	}
 	if issue.Out() || issue.Phase == lease.Pausing {
 		f.Out = 1
+	} else if f.Updated == 0 { // what was handed out of it came to nothing: it is due as a new one, and not after an interval of which nothing is known
+		f.Submitted = 0
 	}
 	if f.Updated > 0 {
 		ro.tally.visited++

@@ -50,10 +50,11 @@ type swarm struct {
 	overlap   int // hosts that two tasks ran on at once
 
 	gaveBack          int
-	others            int      // peers beside the one, which are given no tasks
-	as                string   // the peer that claims and delivers; empty: "peer"
-	delivered, wasted int      // what the manager said of tasks that were taken
-	inter             []string // other sites' URLs that every crawl finds; set before anything runs
+	others            int         // peers beside the one, which are given no tasks
+	as                string      // the peer that claims and delivers; empty: "peer"
+	delivered, wasted int         // what the manager said of tasks that were taken
+	inter             []string    // other sites' URLs that every crawl finds; set before anything runs
+	asks              chan func() // every offer waits until its function here was called; set before anything runs
 	// amid is called between the claim and the chunk of every crawl, and tells whether the chunk must be refused; set before anything runs.
 	amid func(channel.Header) (refused bool)
 }
@@ -97,6 +98,11 @@ func (s *swarm) Survey(context.Context, overlay.Survey, coords.HostRecord) ([]co
 }
 
 func (s *swarm) Place(_ context.Context, signed channel.Signed, h channel.Header, r coords.HostRecord, _ overlay.Named) (overlay.Placed, error) {
+	if s.asks != nil {
+		answer := make(chan struct{})
+		s.asks <- sync.OnceFunc(func() { close(answer) })
+		<-answer
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(r.Samples) == 0 {

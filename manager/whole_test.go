@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"shoal/channel"
 	"shoal/manager"
@@ -118,6 +119,28 @@ func TestAskedCrawlOutlivesARestart(t *testing.T) {
 		b.settled(t)
 		b.stop()
 	}
+}
+
+// TestEndAwaitsAnswers ends a manager while a peer thinks about an offer, and then refuses: the next manager hands the task out at once. Where nothing was known of
+// the answer, it would have to wait for a claim until the latest start.
+func TestEndAwaitsAnswers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	asks := make(chan func())
+	b := open(t, dir, func(c *manager.Config, s *swarm) { waitsLong(c); s.refuse, s.asks = true, asks })
+	id := b.add(t, "https://a.example")[0]
+	answer := <-asks
+	over := make(chan struct{})
+	go func() { b.stop(); close(over) }()
+	select {
+	case <-over:
+		t.Error("it has ended without the answer")
+	case <-time.After(100 * time.Millisecond):
+	}
+	answer()
+	<-over
+	b = open(t, dir, nil)
+	until(t, "it is crawled", func() bool { r, _, ok := b.row(id); return ok && r.Visits > 0 })
 }
 
 // TestPauseOverrulesWhatWasAsked has an operator pause a channel after asking for a crawl that no peer has taken, and the manager end: the next one leaves it alone.
