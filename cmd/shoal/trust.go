@@ -120,9 +120,9 @@ func showTrust(out io.Writer, t *desk.Trust) error {
 	fmt.Fprintf(out, "arbiter    %s\n", arbiter)
 	fmt.Fprintf(out, "audits     %s of each task, %d of a newcomer's, %s%% of pages beside, %s%% of a suspect's; newcomers have %s%% of tasks\n", plain.Count(t.PerTask, "page"), t.PerNew, plain.Number(100*t.Beside), plain.Number(100*t.SuspectShare), plain.Number(100*t.TrustRules.Newcomers))
 	fmt.Fprintf(out, "peers      %d established, %s, %s, %d suspended, %d banned; banned by an operator: %d\n", t.Established, plain.Count(t.Newcomers, "newcomer"), plain.Count(t.Suspects, "suspect"), t.Suspended, t.Banned, t.Barred)
-	fmt.Fprintf(out, "judged     %s of %d deliveries; %s asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
-		plain.Count(int(t.Pages), "page"), t.Deliveries, plain.Count(int(t.Asked), "page"), 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
-	fmt.Fprintf(out, "contested  %s; the arbiter fetched %d, and saw nothing of %d; %s; %s, %d in shadow\n", plain.Count(int(t.Contested), "page"), t.Arbitrated, t.Unseen, plain.Count(int(t.Charges), "charge"), plain.Count(int(t.Suspensions), "suspension"), t.WouldSuspend)
+	fmt.Fprintf(out, "judged     since %s: %s of %d deliveries; %s asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
+		countedSince(t), plain.Count(int(t.Pages), "page"), t.Deliveries, plain.Count(int(t.Asked), "page"), 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
+	fmt.Fprintf(out, "contested  since then: %s; the arbiter fetched %d, and saw nothing of %d; %s; %s, %d in shadow\n", plain.Count(int(t.Contested), "page"), t.Arbitrated, t.Unseen, plain.Count(int(t.Charges), "charge"), plain.Count(int(t.Suspensions), "suspension"), t.WouldSuspend)
 	fmt.Fprintf(out, "channels   %d on watch, %d with pages that others are to see\n", t.Watched, t.Seen)
 	for _, line := range t.Says {
 		if _, err := fmt.Fprintln(out, line); err != nil {
@@ -130,6 +130,14 @@ func showTrust(out io.Writer, t *desk.Trust) error {
 		}
 	}
 	return nil
+}
+
+// countedSince says when the sums of what was judged begin.
+func countedSince(t *desk.Trust) string {
+	if t.CountedSince.IsZero() {
+		return "the start of each manager"
+	}
+	return "the manager's start at " + when(t.CountedSince)
 }
 
 func showTrusted(s streams, peers api.TrustPeers) error {

@@ -32,7 +32,9 @@ type Trust struct {
 	Above       int `json:"peers_above"` // whose score is where one is suspended, and that are not
 	// Peers and accounts that an operator has banned, whatever was delivered.
 	Barred int `json:"banned_by_operator"`
-	// Sums since the manager's start.
+	// CountedSince is the manager's start, with which the sums below begin; zero: each of several managers counts from its own start.
+	CountedSince time.Time `json:"counted_since,omitzero"`
+
 	Deliveries   int64   `json:"deliveries"`
 	Pages        int64   `json:"pages_judged"`
 	Unjudged     int64   `json:"deliveries_not_judged"`
@@ -268,6 +270,9 @@ func (c Court) Rules(ctx context.Context) (Trust, error) {
 // trust adds to the sums the hosts of the channels in doubt.
 func (c Court) trust(ctx context.Context, i *manager.TrustInfo) (Trust, error) {
 	t := trustOf(i)
+	if c.d.cfg.Managers == nil {
+		t.CountedSince = c.d.m.Overview().Started
+	}
 	t.DoubtedMore = i.InDoubt - len(i.Doubts)
 	byHand, err := c.byHand(ctx)
 	if err != nil {
