@@ -25,8 +25,8 @@ type Overview struct {
 	Out         int              `json:"tasks_out"`
 	Due         int              `json:"due"` // channels that wait for room or politeness
 	Peers       int              `json:"peers"`
-	Submitted   int64            `json:"tasks_submitted"`
-	Accepted    int64            `json:"tasks_accepted"`
+	Submitted   int64            `json:"tasks_submitted"` // handings-out: a task that came to nothing counts again
+	Accepted    int64            `json:"tasks_accepted"`  // of them
 	Refused     int64            `json:"tasks_refused"`
 	Lapsed      int64            `json:"tasks_lapsed"`
 	Audits      int64            `json:"audits_accepted"` // looks at stored pages that peers took on; they are not among the tasks
