@@ -94,6 +94,13 @@ func main() {
 
 // run is the program without its process: exit status 0 for success, 1 for a failure, 2 for a command line that says nothing we know.
 func run(ctx context.Context, args []string, s streams) int {
+	out := plain.NewOutput(s.out)
+	s.out = out
+	return out.Exit("shoal", command(ctx, args, s), s.err)
+}
+
+// command parses a command line and runs what it says.
+func command(ctx context.Context, args []string, s streams) int {
 	var c cli
 	text := &textOut{w: s.out}
 	s.out = text
