@@ -41,8 +41,10 @@ const (
 
 // Validate says why an operator cannot have these limits.
 func (l Limits) Validate(tick time.Duration) error {
-	switch {
-	case !(l.Cap >= 0 && l.Cap <= mostCap):
+	switch err := l.sound(); {
+	case err != nil:
+		return err
+	case l.Cap > mostCap:
 		return fmt.Errorf("%w: a channel is recrawled at most %v times its change rate: want 0 (no limit), or %g to 1,000,000", ErrAsk, l.Cap, leastCap)
 	case l.Cap > 0 && l.Cap < leastCap:
 		return fmt.Errorf("%w: at most %g times its change rate would leave nearly every copy stale: want 0 (no limit), or %g to 1,000,000", ErrAsk, l.Cap, leastCap)
@@ -51,16 +53,24 @@ func (l Limits) Validate(tick time.Duration) error {
 	case l.MinInterval > mostInterval:
 		return fmt.Errorf("%w: a channel would be left alone for %v after each crawl: want %v to %v (a year), or 0 for a tick", ErrAsk, l.MinInterval, tick, mostInterval)
 	}
+	return nil
+}
+
+// sound says why nobody can work by these limits. An earlier version may have taken what is a slip.
+func (l Limits) sound() error {
+	if !(l.Cap >= 0) || math.IsInf(l.Cap, 0) {
+		return fmt.Errorf("%w: a channel is recrawled at most %v times its change rate: want 0 (no limit), or %g to 1,000,000", ErrAsk, l.Cap, leastCap)
+	}
 	if err := l.Weights.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrAsk, err)
 	}
 	return nil
 }
 
-// lifted are limits that an earlier version took although they are shorter than a tick, as they are kept.
+// lifted are limits that an earlier version took although they are shorter than a tick, or longer than a year, as they are kept.
 func (l Limits) lifted(tick time.Duration) Limits {
-	if l.MinInterval > 0 {
-		l.MinInterval = max(l.MinInterval, tick)
+	if l.MinInterval != 0 {
+		l.MinInterval = min(max(l.MinInterval, tick), mostInterval)
 	}
 	return l
 }
@@ -86,7 +96,7 @@ func keptLimits(ctx context.Context, st Store, otherwise Limits, tick time.Durat
 		return l, fmt.Errorf("the limits in the database are damaged: %w", err)
 	}
 	l = l.lifted(tick)
-	return l, l.Validate(tick)
+	return l, l.sound()
 }
 
 // UseLimits changes what holds for every strategy. It is kept over a restart.

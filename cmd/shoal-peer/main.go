@@ -104,6 +104,7 @@ func command(ctx context.Context, args []string, s streams) int {
 		kong.Description("Crawls the Web for a search company that you lend your computer to.\n\nStart with: shoal-peer join JOIN-STRING"),
 		kong.Writers(s.out, s.err),
 		kong.WithHyphenPrefixedParameters(true),
+		plain.Paths(),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		meanings(),

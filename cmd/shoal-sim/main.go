@@ -140,6 +140,7 @@ func command(ctx context.Context, args []string, s streams) int {
 		kong.Description("Experiments on Shoal's own packages, in simulated time.\n\nStart with: shoal-sim recrawl --steps 20000"),
 		kong.Writers(s.out, s.err),
 		kong.WithHyphenPrefixedParameters(true),
+		plain.Paths(),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.ValueFormatter(plain.Defaults(nil)),

@@ -110,6 +110,7 @@ func command(ctx context.Context, args []string, s streams) int {
 		kong.Description("Keeps a copy of the Web fresh with computers that volunteers lend.\n\nStart with: shoal up"),
 		kong.Writers(s.out, s.err),
 		kong.WithHyphenPrefixedParameters(true),
+		plain.Paths(),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.ValueFormatter(plain.Defaults(nil)),
