@@ -78,7 +78,7 @@ type trustSetCmd struct {
 	Enforce          bool     `help:"Let scores count: peers are suspended, deliveries held back, newcomers kept few." xor:"mode"`
 	Shadow           bool     `help:"Let scores run, and nothing follow from them." xor:"mode"`
 	SuspendAt        *float64 `help:"Score at which a peer is suspended." placeholder:"T"`
-	Newcomers        *float64 `help:"Share of tasks that all newcomers together may have." placeholder:"SHARE"`
+	Newcomers        *float64 `help:"Share of tasks that all newcomers together may have while established peers are there; 0: none is ever tried." placeholder:"SHARE"`
 	Beside           *float64 `help:"Share of pages that are fetched again beside those of each task." placeholder:"SHARE"`
 	SuspectShare     *float64 `help:"Share of a suspect's pages that are fetched again." placeholder:"SHARE"`
 	AuditsATask      *int     `help:"Pages of each task that are fetched again." placeholder:"N"`
