@@ -149,7 +149,7 @@ func stores(a *archive.Stats) Finding {
 	case a.TextDelay > lagWarn:
 		return Finding{Level: Warning, What: fmt.Sprintf("Text extraction is %s behind (%s).", plain.Span(a.TextDelay), plain.Count(int(a.TextLag), "change")), Mend: "It catches up by itself when less is crawled; a faster processor helps."}
 	default:
-		return Finding{Level: OK, What: fmt.Sprintf("archive: %s of pages stored ever, %s; the text of %s is still to be extracted", plain.Count(int(a.Pages), "version"), plain.Count(a.Files, "WARC file"), plain.Count(int(a.TextLag), "change"))}
+		return Finding{Level: OK, What: fmt.Sprintf("archive: %s of pages stored ever, %s; %s without text yet", plain.Count(int(a.Pages), "version"), plain.Count(a.Files, "WARC file"), plain.Count(int(a.TextLag), "change"))}
 	}
 }
 

@@ -124,7 +124,7 @@ func TestStores(t *testing.T) {
 		level string
 		says  string
 	}{
-		{archive.Stats{Pages: 3, Files: 1, TextLag: 1}, OK, "archive: 3 versions of pages stored ever, 1 WARC file; the text of 1 change is still to be extracted"},
+		{archive.Stats{Pages: 3, Files: 1, TextLag: 1}, OK, "archive: 3 versions of pages stored ever, 1 WARC file; 1 change without text yet"},
 		{archive.Stats{Writing: now.Add(time.Hour), Failures: 1, LastFailed: now, LastFailure: "full"}, Warning, "has written since: full."},
 		{archive.Stats{Writing: now.Add(-20 * time.Second), Failures: 1, LastFailed: now}, Error, ": a disk, a database or a bucket is slow, or does not answer."},
 		{archive.Stats{Writing: now.Add(-20 * time.Second), Failing: true, LastFailure: "full"}, Error, "cannot store what peers bring: full."},

@@ -118,7 +118,7 @@ func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]chann
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := d.somethingNew(ctx, &ch, &rest.Scope, parts); err != nil {
+	if err := somethingNew(ctx, d, &ch, &rest.Scope, parts); err != nil {
 		return nil, nil, err
 	}
 	if err := nobodyHas(ctx, d, &ch, &rest.Scope); err != nil {
@@ -152,7 +152,7 @@ func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]chann
 }
 
 // somethingNew refuses a split that was made before: each of the directories is a channel, and the channel leaves them out.
-func (d *Desk) somethingNew(ctx context.Context, ch *channel.Channel, rest *channel.Scope, parts []channel.Channel) error {
+func somethingNew(ctx context.Context, d *Desk, ch *channel.Channel, rest *channel.Scope, parts []channel.Channel) error {
 	added := slices.ContainsFunc(rest.Exclude, func(p string) bool { return !slices.Contains(ch.Scope.Exclude, p) })
 	if added || len(rest.Dirs) != len(ch.Scope.Dirs) {
 		return nil
