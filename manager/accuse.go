@@ -56,14 +56,14 @@ func (le *learner) refusedBy(now time.Time, name string, e *archive.Entry, said 
 	if le.accused.accuse(now, key, by, soleParty(v, by)) {
 		if e.Report.Rest > channel.UsualRest { // it has said for how long, as hosts do that are being worked on
 			le.rests(key, now.Add(min(e.Report.Rest, channel.MostRest)))
-			le.tally.fault("host rests")
+			le.tally.fault(kindHostRests)
 			return
 		}
 		le.blockHost(now, name, e.Report.Reason)
 		return
 	}
 	le.rests(key, now.Add(le.pause(said, 1)))
-	le.tally.fault("host accused")
+	le.tally.fault(kindHostAccused)
 }
 
 // rests has a host left alone until then.

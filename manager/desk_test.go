@@ -218,7 +218,7 @@ func TestStrategiesAndLimitsComeBack(t *testing.T) {
 	if got := recrawl.StateOf(left("price")); got != "price" {
 		t.Errorf("price left a state of %q over the restart", got)
 	}
-	if p, err := b.d.PlanBasis(t.Context(), 0); err != nil || p.Cap != limits.Cap || p.MinTicks != 180_000 {
+	if p, err := b.d.PlanBasis(t.Context(), desk.StoppedPace{}); err != nil || p.Cap != limits.Cap || p.MinTicks != 180_000 {
 		t.Errorf("a plan's limits: %+v, %v", p, err)
 	}
 }

@@ -79,7 +79,7 @@ func (d *discovery) admit(ctx context.Context, now time.Time) {
 			d.discovered += added
 			if err != nil {
 				d.log.Error("discovered hosts not added", "err", err)
-				d.tally.fault("discovery")
+				d.tally.fault(kindDiscovery)
 			}
 		})
 	})

@@ -88,7 +88,7 @@ func (h *handout) carryOut(now time.Time) {
 			h.noteWaste(now, a.Since, string(a.Peer), conduct.Unclaimed)
 		case dispatch.Unread:
 			h.log.Error("not handed out", "err", a.Err)
-			h.tally.fault("store")
+			h.tally.fault(kindStore)
 		}
 	}
 }
@@ -107,13 +107,13 @@ const unsentRetry = 10 * time.Second // until a task that never left is tried ag
 func (h *handout) notDurable(now time.Time, err error, tasks []job) {
 	h.tally.notice(noticeStore, "Nothing new is handed out: "+plain.Error(err))
 	h.machine.Hold(now.Add(unsentRetry))
-	h.unsent(now, "store", tasks...)
+	h.unsent(now, kindStore, tasks...)
 }
 
 // notDeposited takes in that the archive takes no task.
 func (h *handout) notDeposited(now time.Time, err error, j job) {
 	h.tally.notice("archive", "The archive takes no new tasks: "+plain.Error(err))
-	h.unsent(now, "archive", j)
+	h.unsent(now, kindArchive, j)
 }
 
 // placed takes the answer of the overlay.
@@ -142,7 +142,7 @@ func (h *handout) refused(now time.Time, j job, why error) {
 
 // unsure handles a placing that broke off.
 func (h *handout) unsure(now time.Time, j job, why error) {
-	h.tally.fault("placing")
+	h.tally.fault(kindPlacing)
 	if h.machine.Unsure(now, j.Order) {
 		h.event(j.Slot, now, j.Gen, "placing broke off", "", fmt.Sprintf("place: %v", why))
 	}

@@ -345,7 +345,7 @@ func (le *learner) blockHost(now time.Time, name, why string) {
 	why = channel.Text(reportedBlock + cmp.Or(why, "it answers crawlers with refusals")) // a peer's reason may be as long as any may be
 	le.keep.records[channel.KeyOf(name)].Blocked = why
 	le.machine.Block(channel.KeyOf(name), why)
-	le.tally.fault("host blocked")
+	le.tally.fault(kindHostBlocked)
 	le.log.Warn("host blocked", "host", name, "why", why, "at", now)
 }
 
@@ -404,7 +404,7 @@ func (le *learner) asNew(s recrawl.Slot) {
 // mark gives a channel up.
 func (le *learner) mark(now time.Time, s recrawl.Slot, reason string) {
 	le.sched.Edit(s, func(f *recrawl.Facts) { f.Flags |= recrawl.Paused })
-	le.tally.fault("given up")
+	le.tally.fault(kindGivenUp)
 	le.event(s, now, le.keep.gen(s), "given up", "", reason)
 	le.keep.setState(s, channel.Marked, reason)
 	le.machine.NotBefore(s, time.Time{})

@@ -47,7 +47,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits, err := keptLimits(ctx, cfg.Store, cfg.limits())
+	limits, err := keptLimits(ctx, cfg.Store, cfg.limits(), cfg.Tick)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ var figures = []metric{
 	figure(prometheus.GaugeValue, "channels_discovered", "Channels that discovery has added.", func(o *Overview) float64 { return float64(o.Discovered) }),
 	figure(prometheus.GaugeValue, "channels_due", "Channels that are due and wait for room or politeness.", func(o *Overview) float64 { return float64(o.Due) }),
 	figure(prometheus.GaugeValue, "tasks_out", "Tasks that a peer has or may have.", func(o *Overview) float64 { return float64(o.Out) }),
-	figure(prometheus.CounterValue, "tasks_submitted_total", "Tasks that the strategy asked for.", func(o *Overview) float64 { return float64(o.Submitted) }),
+	figure(prometheus.CounterValue, "tasks_submitted_total", "Tasks that were handed out; one that came to nothing counts again when it is handed out again.", func(o *Overview) float64 { return float64(o.Submitted) }),
 	figure(prometheus.CounterValue, "tasks_accepted_total", "Tasks that a peer accepted.", func(o *Overview) float64 { return float64(o.Accepted) }),
 	figure(prometheus.CounterValue, "tasks_refused_total", "Tasks that no peer could start in time.", func(o *Overview) float64 { return float64(o.Refused) }),
 	figure(prometheus.CounterValue, "tasks_lapsed_total", "Tasks that came to nothing and were handed out again.", func(o *Overview) float64 { return float64(o.Lapsed) }),

@@ -32,14 +32,15 @@ func (u *tuning) PlanBasis(ctx context.Context) (PlanBasis, error) {
 	})
 }
 
-// StoppedPlanBasis tells the same of a stopped manager's database. step is the manager's tick.
-func StoppedPlanBasis(ctx context.Context, st Store, step time.Duration, now time.Time) (PlanBasis, error) {
-	def := recrawl.DefaultOptions()
-	b := PlanBasis{Step: step, Every: recrawl.PlanDay, Cap: def.Cap, MinTicks: def.MinTicks, Prior: def.Prior}
-	if !(step > 0) {
-		return b, fmt.Errorf("%w: a tick of %v, want a positive time", ErrAsk, step)
+// StoppedPlanBasis tells the same of a stopped manager's database. With tells the manager's tick (Step), and how often it plans and how many ticks are between two
+// tasks of a channel, where those are not the usual ones.
+func StoppedPlanBasis(ctx context.Context, st Store, with PlanBasis, now time.Time) (PlanBasis, error) {
+	def, step := recrawl.DefaultOptions(), with.Step
+	b := PlanBasis{Step: step, Every: cmp.Or(with.Every, recrawl.PlanDay), Cap: def.Cap, MinTicks: cmp.Or(with.MinTicks, def.MinTicks), Prior: def.Prior}
+	if step <= 0 || b.Every < 0 || b.MinTicks < 0 {
+		return b, fmt.Errorf("%w: a tick of %v, %d ticks between two plans and %d between two crawls: want positive ones", ErrAsk, step, b.Every, b.MinTicks)
 	}
-	limits, err := keptLimits(ctx, st, Limits{b.Cap, time.Duration(b.MinTicks) * step, recrawl.PageWeights})
+	limits, err := keptLimits(ctx, st, Limits{b.Cap, time.Duration(b.MinTicks) * step, recrawl.PageWeights}, step)
 	if err != nil {
 		return b, err
 	}

@@ -53,7 +53,7 @@ func CountedBy(ctx context.Context, store interface {
 			continue
 		}
 		n := r.Counts
-		out[node] = Overview{Errors: r.Errors, Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Lapsed: n.Lapsed, Audits: r.Audits, Updates: r.Updates, Pages: r.Pages, Unchanged: r.Unchanged, BytesDown: r.BytesDown}
+		out[node] = Overview{Errors: hyphened(r.Errors), Submitted: n.Submitted, Accepted: n.Accepted, Refused: n.Refused, Lapsed: n.Lapsed, Audits: r.Audits, Updates: r.Updates, Pages: r.Pages, Unchanged: r.Unchanged, BytesDown: r.BytesDown}
 	}
 	if all, err = store.KeptBy(ctx, stateConduct); err != nil {
 		return nil, fmt.Errorf("read what members did at other managers: %w", err)
@@ -134,7 +134,7 @@ func (t *tally) recall(r *remembered) {
 	t.earlier = plus(t.earlier, r.Counts)
 	t.audits += r.Audits
 	t.updates, t.pages, t.unchanged, t.bytesDown = t.updates+r.Updates, t.pages+r.Pages, t.unchanged+r.Unchanged, t.bytesDown+r.BytesDown
-	for kind, n := range r.Errors {
+	for kind, n := range hyphened(r.Errors) {
 		t.errors[kind] += n
 	}
 }

@@ -27,27 +27,52 @@ const (
 // crawled.
 type Limits struct {
 	Cap         float64       `json:"cap"`             // a channel is recrawled at most so many times its change rate; 0: no limit
-	MinInterval time.Duration `json:"min_interval_ns"` // and never sooner than this after its last task; at least a tick
+	MinInterval time.Duration `json:"min_interval_ns"` // and never sooner than this after its last task, in whole ticks; 0: a tick
 	// Weights say what a channel counts for the strategies that look at weights, times its own; "": by pages.
 	Weights recrawl.Weights `json:"weights"`
 }
 
+// Limits beyond these are slips: with them next to nothing is recrawled.
 const (
+	leastCap     = .5
 	mostCap      = 1e6
-	mostInterval = 10 * 365 * 24 * time.Hour
+	mostInterval = 366 * 24 * time.Hour
 )
 
-func (l Limits) validate() error {
-	switch {
-	case !(l.Cap >= 0 && l.Cap <= mostCap):
-		return fmt.Errorf("%w: a channel is recrawled at most %v times its change rate: want 0 (no limit) to 1,000,000", ErrAsk, l.Cap)
-	case l.MinInterval < 0 || l.MinInterval > mostInterval:
-		return fmt.Errorf("%w: a minimum interval of %v: want 0 to ten years", ErrAsk, l.MinInterval)
+// Validate says why an operator cannot have these limits.
+func (l Limits) Validate(tick time.Duration) error {
+	switch err := l.sound(); {
+	case err != nil:
+		return err
+	case l.Cap > mostCap:
+		return fmt.Errorf("%w: a channel is recrawled at most %v times its change rate: want 0 (no limit), or %g to 1,000,000", ErrAsk, l.Cap, leastCap)
+	case l.Cap > 0 && l.Cap < leastCap:
+		return fmt.Errorf("%w: at most %g times its change rate would leave nearly every copy stale: want 0 (no limit), or %g to 1,000,000", ErrAsk, l.Cap, leastCap)
+	case l.MinInterval < 0, l.MinInterval > 0 && l.MinInterval < tick:
+		return fmt.Errorf("%w: a minimum interval of %v is shorter than a tick, the unit of the manager's timetable: want %v to %v (a year), or 0 for a tick", ErrAsk, l.MinInterval, tick, mostInterval)
+	case l.MinInterval > mostInterval:
+		return fmt.Errorf("%w: a channel would be left alone for %v after each crawl: want %v to %v (a year), or 0 for a tick", ErrAsk, l.MinInterval, tick, mostInterval)
+	}
+	return nil
+}
+
+// sound says why nobody can work by these limits. An earlier version may have taken what is a slip.
+func (l Limits) sound() error {
+	if !(l.Cap >= 0) || math.IsInf(l.Cap, 0) {
+		return fmt.Errorf("%w: a channel is recrawled at most %v times its change rate: want 0 (no limit), or %g to 1,000,000", ErrAsk, l.Cap, leastCap)
 	}
 	if err := l.Weights.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrAsk, err)
 	}
 	return nil
+}
+
+// lifted are limits that an earlier version took although they are shorter than a tick, or longer than a year, as they are kept.
+func (l Limits) lifted(tick time.Duration) Limits {
+	if l.MinInterval != 0 {
+		l.MinInterval = min(max(l.MinInterval, tick), mostInterval)
+	}
+	return l
 }
 
 // ticks is the minimum interval in whole ticks.
@@ -61,7 +86,7 @@ func (c *Config) limits() Limits {
 }
 
 // keptLimits are those that an operator set, if any; else otherwise.
-func keptLimits(ctx context.Context, st Store, otherwise Limits) (Limits, error) {
+func keptLimits(ctx context.Context, st Store, otherwise Limits, tick time.Duration) (Limits, error) {
 	b, err := st.State(ctx, stateLimits)
 	if err != nil || b == nil {
 		return otherwise, err
@@ -70,13 +95,14 @@ func keptLimits(ctx context.Context, st Store, otherwise Limits) (Limits, error)
 	if err := json.Unmarshal(b, &l); err != nil {
 		return l, fmt.Errorf("the limits in the database are damaged: %w", err)
 	}
-	return l, l.validate()
+	l = l.lifted(tick)
+	return l, l.sound()
 }
 
 // UseLimits changes what holds for every strategy. It is kept over a restart.
 func (u *tuning) UseLimits(ctx context.Context, l Limits) error {
 	l.Weights = cmp.Or(l.Weights, recrawl.PageWeights)
-	if err := l.validate(); err != nil {
+	if err := l.Validate(u.cfg.Tick); err != nil {
 		return err
 	}
 	b, err := json.Marshal(l)

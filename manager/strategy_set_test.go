@@ -1,9 +1,11 @@
 package manager_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
+	"shoal/manager"
 	"shoal/manager/desk"
 	"shoal/recrawl"
 )
@@ -57,5 +59,24 @@ func TestRefusedStrategyChangesNothing(t *testing.T) {
 	}
 	if _, err := b.d.SetStrategy(t.Context(), desk.StrategyAsk{Name: "price", Limits: &desk.LimitsAsk{Cap: &one}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestShortIntervalThatWasKept starts on limits that an earlier version took although they are shorter than a tick: they are a tick, and go on to hold.
+func TestShortIntervalThatWasKept(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := open(t, dir, nil)
+	least := b.m.Overview().Unit
+	if err := b.m.UseLimits(t.Context(), manager.Limits{Cap: 2, MinInterval: least / 2}); !errors.Is(err, manager.ErrAsk) {
+		t.Errorf("half a tick is taken: %v", err)
+	}
+	if err := b.m.UseLimits(t.Context(), manager.Limits{Cap: 2, MinInterval: least}); err != nil {
+		t.Fatal(err)
+	}
+	b.stop()
+	b = open(t, dir, func(c *manager.Config, _ *swarm) { c.Tick = 4 * least })
+	if i, err := b.m.Strategy(t.Context()); err != nil || i.Limits.MinInterval != 4*least {
+		t.Errorf("the minimum interval is %v, %v: want %v", i.Limits.MinInterval, err, 4*least)
 	}
 }

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"strings"
 	"time"
 
 	"shoal/channel"
@@ -73,12 +74,56 @@ func (t *tally) report(r *channel.Report) {
 	t.pages += int64(r.Pages)
 	t.unchanged += int64(r.Unchanged + r.NearUnchanged)
 	t.bytesDown += r.BytesDown
+	why := false
 	for kind, n := range r.Errors {
 		t.faults(kind, n)
+		why = why || n > 0 && !channel.Noted(kind)
 	}
-	if r.Outcome != channel.Updated {
-		t.fault("task " + OutcomeWord(r.Outcome))
+	if r.Outcome != channel.Updated && !why { // else it is counted already, by what the crawl met
+		t.fault(outcomeKind(r.Outcome))
 	}
+}
+
+// Kinds of errors that the manager itself finds, beside those that reports name (channel.ErrorKinds).
+const (
+	kindStore       = "store"     // the database refuses to write or to read
+	kindArchive     = "archive"   // the archive took no task
+	kindPlacing     = "placing"   // it is not known whether a peer has a task
+	kindDiscovery   = "discovery" // channels that discovery found were not added
+	kindGivenUp     = "given-up"
+	kindHostBlocked = "host-blocked"
+	kindHostAccused = "host-accused" // by one peer, who is not believed alone
+	kindHostRests   = "host-rests"   // for as long as the host asked to be left alone
+)
+
+// outcomeKind is what a task is counted as that did not bring its channel's copy up to date, where its report does not name what the crawl met.
+func outcomeKind(o channel.Outcome) string {
+	switch o {
+	case channel.Failed:
+		return "task-failed"
+	case channel.HostBlocked:
+		return "task-blocked"
+	case channel.Stopped:
+		return "task-stopped"
+	case channel.Refused:
+		return "task-refused"
+	case channel.Lapsed:
+		return "task-lapsed"
+	}
+	return "task-other"
+}
+
+// hyphened are counts of errors by kinds as they are spelt now. Earlier versions kept some with spaces.
+func hyphened(kept map[string]int64) map[string]int64 {
+	before := map[string]string{"task blocked by its host": "task-blocked", "task refused by its peer": "task-refused"}
+	out := make(map[string]int64, len(kept))
+	for kind, n := range kept {
+		if now, is := before[kind]; is {
+			kind = now
+		}
+		out[strings.ReplaceAll(kind, " ", "-")] += n
+	}
+	return out
 }
 
 // landed counts how near a task landed.

@@ -160,7 +160,9 @@ func (a *Agent) Counters() Counters {
 	var out Counters
 	a.stats.add(func(c *Counters) {
 		out = *c
-		out.Errors = maps.Clone(c.Errors)
+		if out.Errors = maps.Clone(c.Errors); out.Errors == nil {
+			out.Errors = map[string]int{} // JSON has it as an object, also where there is none
+		}
 	})
 	out.Accepted, out.Refused = accepted, refused
 	return out

@@ -85,37 +85,51 @@ func New(name string, p Params) (Strategy, error) {
 	return strategy.make(p), nil
 }
 
-// Validate names the first bad field.
+// Larger ones are slips, which an operator is told of.
+const (
+	mostTicks    = Far / 64
+	mostMultiple = 1_000_000 // of intervals, or of the mean weight
+)
+
+// Validate names the first bad field, as an operator sets it.
 func (p Params) Validate() error {
 	switch {
 	case !(p.Delta >= 0 && p.Delta < 1):
 		return fmt.Errorf("%w: delta %v: want at least 0 and less than 1", ErrParams, p.Delta)
 	case p.Sigma != 0 && !(p.Sigma >= 1 && !math.IsInf(p.Sigma, 0)):
-		return fmt.Errorf("%w: sigma %v: want at least 1", ErrParams, p.Sigma)
+		return fmt.Errorf("%w: sigma %v: want 1 to %d", ErrParams, p.Sigma, mostMultiple)
 	case p.Mu != 0 && !(p.Mu >= 1 && !math.IsInf(p.Mu, 0)):
-		return fmt.Errorf("%w: mu %v: want at least 1", ErrParams, p.Mu)
-	case p.PlanEvery != 0 && !(p.PlanEvery >= 1 && p.PlanEvery <= float64(Far/64)):
-		return fmt.Errorf("%w: %v ticks between plans: want at least 1", ErrParams, p.PlanEvery)
+		return fmt.Errorf("%w: mu %v: want 1 to %d", ErrParams, p.Mu, mostMultiple)
+	case p.PlanEvery != 0 && !(p.PlanEvery >= 1 && p.PlanEvery <= float64(mostTicks)):
+		return fmt.Errorf("%w: planevery %v ticks: want 1 to %d", ErrParams, p.PlanEvery, mostTicks)
 	case p.Periods < 0 || p.Periods > cycle.MaxPeriods:
-		return fmt.Errorf("%w: %d periods: want 1 to %d", ErrParams, p.Periods, cycle.MaxPeriods)
+		return fmt.Errorf("%w: periods %d: want 1 to %d", ErrParams, p.Periods, cycle.MaxPeriods)
 	case p.IIR != "" && p.IIR != "pooled" && p.IIR != "channel":
-		return fmt.Errorf("%w: iir reading %q: want pooled or channel", ErrParams, p.IIR)
+		return fmt.Errorf("%w: iir %q: want pooled or channel", ErrParams, p.IIR)
 	case p.Rule != "" && p.Rule != "nutch" && p.Rule != "stormcrawler":
-		return fmt.Errorf("%w: adaptive rule %q: want nutch or stormcrawler", ErrParams, p.Rule)
+		return fmt.Errorf("%w: rule %q: want nutch or stormcrawler", ErrParams, p.Rule)
 	case !(p.TargetWait >= 0) || math.IsInf(p.TargetWait, 0):
-		return fmt.Errorf("%w: target wait %v ticks: want at least 0", ErrParams, p.TargetWait)
+		return fmt.Errorf("%w: targetwait %v ticks: want 0 to %d", ErrParams, p.TargetWait, mostTicks)
 	case !(p.CostBase >= 0) || math.IsInf(p.CostBase, 0):
-		return fmt.Errorf("%w: cost base %v ticks: want at least 0", ErrParams, p.CostBase)
+		return fmt.Errorf("%w: costbase %v ticks: want 0 to %d", ErrParams, p.CostBase, mostTicks)
 	case !(p.CostShare >= 0 && p.CostShare <= 1):
-		return fmt.Errorf("%w: cost share %v: want 0 to 1", ErrParams, p.CostShare)
+		return fmt.Errorf("%w: costshare %v: want 0 to 1", ErrParams, p.CostShare)
 	case !(p.CostKnee >= 0) || math.IsInf(p.CostKnee, 0):
-		return fmt.Errorf("%w: cost knee %v means: want at least 0", ErrParams, p.CostKnee)
+		return fmt.Errorf("%w: costknee %v means: want 0 to %d", ErrParams, p.CostKnee, mostMultiple)
 	}
 	return nil
 }
 
-// Fits refuses parameters that are set though the strategy does not read them.
+// Fits refuses parameters that are set though the strategy does not read them, and slips. A strategy that an earlier version took with these goes on.
 func (p Params) Fits(name string) error {
+	for _, x := range []struct {
+		name       string
+		value, top float64
+	}{{"sigma", p.Sigma, mostMultiple}, {"mu", p.Mu, mostMultiple}, {"targetwait", p.TargetWait, float64(mostTicks)}, {"costbase", p.CostBase, float64(mostTicks)}, {"costknee", p.CostKnee, mostMultiple}} {
+		if x.value > x.top {
+			return fmt.Errorf("%w: %s %v: want at most %.0f", ErrParams, x.name, x.value, x.top)
+		}
+	}
 	reads := strategies[name].reads
 	for i, f := 0, reflect.ValueOf(p); i < f.NumField(); i++ {
 		field := strings.ToLower(f.Type().Field(i).Name)

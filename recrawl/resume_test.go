@@ -108,3 +108,18 @@ func TestParamsOfAnotherStrategyAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestSlipsInParameters: a parameter so large that its strategy would do nothing sensible is refused with its bound to whoever sets it.
+func TestSlipsInParameters(t *testing.T) {
+	for name, p := range map[string]Params{"price": {TargetWait: 1e300}, "iir": {Sigma: 1e7}, "icr": {Mu: 1e7}} {
+		if err := p.Fits(name); !errors.Is(err, ErrParams) || !strings.Contains(err.Error(), "want at most") {
+			t.Errorf("%s with %+v: %v", name, p, err)
+		}
+		if _, err := New(name, p); err != nil {
+			t.Errorf("%s with %+v, which an earlier version took: %v", name, p, err)
+		}
+	}
+	if err := (Params{TargetWait: -1}).Validate(); err == nil || !strings.Contains(err.Error(), "targetwait -1 ticks: want 0 to 33554431") {
+		t.Error(err)
+	}
+}

@@ -70,11 +70,13 @@ func Default() Terms {
 // ErrTerms is wrapped by what Validate finds wrong.
 var ErrTerms = errors.New("lease: bad terms")
 
+const leastTerm = 3 * time.Millisecond // a third of a term is a time
+
 // Validate says what is wrong with t.
 func (t Terms) Validate() error {
 	switch {
-	case t.Term < 3*time.Millisecond:
-		return fmt.Errorf("%w: term %v, must be positive", ErrTerms, t.Term)
+	case t.Term < leastTerm:
+		return fmt.Errorf("%w: a term of %v: want %v at least", ErrTerms, t.Term, leastTerm)
 	case t.ClaimWait < 0, t.Slack < 0, t.Backoff < 0, t.MaxBackoff < t.Backoff:
 		return fmt.Errorf("%w: claim wait %v, slack %v, backoff %v..%v: negative or reversed", ErrTerms, t.ClaimWait, t.Slack, t.Backoff, t.MaxBackoff)
 	case t.Handouts < 0, t.Handouts > 255:

@@ -207,7 +207,7 @@ const (
 	maxPages     = 1_000_000
 	minPageBytes = 512 // less is no page: probably megabytes or kilobytes were meant
 	maxPageBytes = channel.MaxPage
-	maxWeight    = 1e6
+	MaxWeight    = 1e6
 	maxGroup     = 64
 )
 
@@ -219,8 +219,8 @@ func Check(ch *channel.Channel) error {
 		return fmt.Errorf("%w: %d pages: want 0 (learnt) to %d", ErrLine, s.Pages, maxPages)
 	case s.PageBytes != 0 && (s.PageBytes < minPageBytes || s.PageBytes > maxPageBytes):
 		return fmt.Errorf("%w: page_bytes %d: want 0 (2 MiB), or %d to %d", ErrLine, s.PageBytes, minPageBytes, maxPageBytes)
-	case !(s.Weight >= 0 && s.Weight <= maxWeight):
-		return fmt.Errorf("%w: weight %v: want 0 (as all) to %d", ErrLine, s.Weight, int(maxWeight))
+	case !(s.Weight >= 0 && s.Weight <= MaxWeight):
+		return fmt.Errorf("%w: weight %v: want 0 (as all) to %d", ErrLine, s.Weight, int(MaxWeight))
 	case s.Group < 0 || s.Group > maxGroup:
 		return fmt.Errorf("%w: group %d: want 1, the fastest, to as many as the strategy has, or 0 for the learnt one", ErrLine, s.Group)
 	case len(ch.Seeds) == 0:

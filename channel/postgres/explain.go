@@ -57,7 +57,7 @@ func (s *Server) Explain(err error) error {
 	case noTLS(err) && !s.plainToo():
 		return fmt.Errorf("%w: TLS with %s failed: give the server's authority with sslrootcert=FILE in the URL, or sslmode=disable on a network of your own (%s)", ErrUnreachable, where, unsecret(err))
 	case errors.As(err, &network), lost(err):
-		return fmt.Errorf("%w: no PostgreSQL answers at %s: start it, or correct --db (%s)", ErrUnreachable, where, unsecret(err))
+		return fmt.Errorf("%w: no PostgreSQL answers at %s: start it, or correct its URL (%s)", ErrUnreachable, where, unsecret(err))
 	}
 	return err
 }

@@ -99,7 +99,7 @@ func (s *station) checks(ctx context.Context, lang string) (out []check) {
 	if what, at := s.last.get(); what == "" {
 		add("trouble", levelOK, words.T("health.trouble.none"))
 	} else {
-		add("trouble", levelNote, words.T("health.trouble.says", words.Moment(at, now), what))
+		add("trouble", levelNote, troubleSays(what, words.Moment(at, now)))
 	}
 	update := s.updates.told(lang)
 	add("update", update.level, update.text)

@@ -90,6 +90,13 @@ func main() {
 // run is the program without its process. It returns the exit status: 0 for success, 1 for a failure, 2 for a command
 // line that it does not understand.
 func run(ctx context.Context, args []string, s streams) int {
+	out := plain.NewOutput(s.out)
+	s.out = out
+	return out.Exit("shoal-peer", command(ctx, args, s), s.err)
+}
+
+// command parses a command line and runs what it says.
+func command(ctx context.Context, args []string, s streams) int {
 	var c cli
 	exited := -1
 	parser, err := kong.New(&c,
@@ -97,6 +104,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Description("Crawls the Web for a search company that you lend your computer to.\n\nStart with: shoal-peer join JOIN-STRING"),
 		kong.Writers(s.out, s.err),
 		kong.WithHyphenPrefixedParameters(true),
+		plain.Paths(),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		meanings(),

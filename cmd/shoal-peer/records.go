@@ -138,6 +138,14 @@ func (l *lastTrouble) get() (what string, at time.Time) {
 	return l.what, l.at
 }
 
+// troubleSays words a message of the log, which is in English; those of a library have no other words.
+func troubleSays(what string, at words.Text) words.Text {
+	if key := "trouble." + what; words.Has(key) {
+		return words.T("health.trouble.says", at, words.T(key))
+	}
+	return words.T("health.trouble.other", at, what)
+}
+
 type troubleHandler struct {
 	slog.Handler
 	last *lastTrouble

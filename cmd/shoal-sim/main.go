@@ -126,6 +126,13 @@ func main() {
 
 // run is the program without its process. It returns the exit status: 0 for success, 1 for a failure, 2 for a command line that it does not understand.
 func run(ctx context.Context, args []string, s streams) int {
+	out := plain.NewOutput(s.out)
+	s.out = out
+	return out.Exit("shoal-sim", command(ctx, args, s), s.err)
+}
+
+// command parses a command line and runs what it says.
+func command(ctx context.Context, args []string, s streams) int {
 	var c cli
 	exited := -1
 	parser, err := kong.New(&c,
@@ -133,6 +140,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Description("Experiments on Shoal's own packages, in simulated time.\n\nStart with: shoal-sim recrawl --steps 20000"),
 		kong.Writers(s.out, s.err),
 		kong.WithHyphenPrefixedParameters(true),
+		plain.Paths(),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.ValueFormatter(plain.Defaults(nil)),

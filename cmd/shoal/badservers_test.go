@@ -85,7 +85,7 @@ func TestBadServers(t *testing.T) {
 		"a slash in the password":                   {db: "postgres://operator:a/hidden@h/x", bucket: store.URL(), say: []string{"/ %2F"}},
 		"an @ in the password":                      {db: "postgres://operator:a@hidden@h/x", bucket: store.URL(), say: []string{"@ is written %40"}},
 		"a slash in the secret":                     {db: socket("empty"), bucket: "s3://key:a/hidden@h/bucket", say: []string{"the bucket's URL", "/ is written %2F"}},
-		"nobody answers":                            {db: "postgres://operator:hidden@127.0.0.1:1/x", bucket: store.URL(), say: []string{"no PostgreSQL answers", "correct --db"}},
+		"nobody answers":                            {db: "postgres://operator:hidden@127.0.0.1:1/x", bucket: store.URL(), say: []string{"no PostgreSQL answers", "correct its URL"}},
 		"wrong password":                            {db: at("operator:hiddenx", "empty", ""), bucket: store.URL(), say: []string{"correct user and password"}},
 		"no such user":                              {db: at("stranger:hidden", "empty", ""), bucket: store.URL(), say: []string{"correct user and password"}},
 		"no such database":                          {db: at("operator:hidden", "missing", ""), bucket: store.URL(), say: []string{"createdb"}},

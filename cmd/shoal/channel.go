@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -40,7 +39,7 @@ type settings struct {
 	Order     *string  `help:"Which pages are fetched first: ${orders}. By default breadth-first." placeholder:"NAME"`
 	Pages     *int     `help:"Pages of one task; 0: learnt." placeholder:"N"`
 	PageBytes *int     `help:"Largest page fetched; 0: 2 MiB." placeholder:"BYTES"`
-	Weight    *float32 `help:"Importance among channels; 0: as all." placeholder:"W"`
+	Weight    *float64 `help:"Importance among channels, to 1000000; 0: as all." placeholder:"W"`
 	Filter    []string `help:"RE2 pattern: a URL must match one of them." sep:"none" placeholder:"RE"`
 	Exclude   []string `help:"RE2 pattern: a URL must match none of them. An empty one, --exclude '', leaves none, and so with --filter and --seed." sep:"none" placeholder:"RE"`
 	Depth     *int     `help:"Links from a seed to a page, at most; 0: 15." placeholder:"N"`
@@ -52,8 +51,8 @@ type settings struct {
 // fields are the settings that were given, as the API takes them.
 func (s *settings) fields() (map[string]any, error) {
 	m := map[string]any{}
-	if w := s.Weight; w != nil && (math.IsNaN(float64(*w)) || math.IsInf(float64(*w), 0)) {
-		return nil, fmt.Errorf("--weight %v: want a number, 0 (as all) or more", *w)
+	if w := s.Weight; w != nil && !(*w >= 0 && *w <= listing.MaxWeight) {
+		return nil, fmt.Errorf("--weight %v: want 0 (as all) to %d", *w, int(listing.MaxWeight))
 	}
 	put := func(name string, given bool, v any) {
 		if given {

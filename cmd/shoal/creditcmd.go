@@ -32,6 +32,10 @@ func (c *creditBoardCmd) Run(ctx context.Context, s streams) error {
 		if err := a.Do(ctx, http.MethodGet, "/board", url.Values{"weeks": {strconv.Itoa(c.Weeks)}, "n": {strconv.Itoa(c.N)}, "name": {c.Name}}, nil, &b); err != nil {
 			return err
 		}
+		if c.Name != "" && len(b.Names)+len(b.Teams) == 0 {
+			_, err := fmt.Fprintf(s.err, "No volunteer and no team on the board is called %s.\n", plain.Printable(c.Name))
+			return err
+		}
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAME\tTEAM\tPAGES\tBYTES\tACCOUNT")
 		for _, r := range b.Names {

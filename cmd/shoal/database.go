@@ -119,6 +119,9 @@ func checkBucket(ctx context.Context, cfg *stationConfig, network [32]byte) erro
 // archivePlace completes the configuration of a manager's archive: in the bucket that its flag names, or where the data folder says.
 func archivePlace(cfg *stationConfig, network [32]byte, writer string, a archive.Config) (archive.Config, error) {
 	p, err := placeOf(cfg, network)
+	if note := idleFlags(cfg, p); err == nil && note != "" {
+		cfg.log.Warn(note)
+	}
 	if err != nil || p == nil {
 		return a, err
 	}
@@ -126,6 +129,14 @@ func archivePlace(cfg *stationConfig, network [32]byte, writer string, a archive
 		p.Writer = writer
 	}
 	return p.Config(a), nil
+}
+
+// idleFlags says which flags of a manager do nothing where its archive is.
+func idleFlags(cfg *stationConfig, p *remote.Place) string {
+	if p == nil && cfg.strays > 0 {
+		return "--strays does nothing: the archive is in the data folder, and strays are objects of a bucket"
+	}
+	return ""
 }
 
 // placeOf is where the flags of a manager say that its archive is, or its data folder; nil: in the folder.

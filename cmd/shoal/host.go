@@ -44,7 +44,7 @@ func (c *hostListCmd) Run(ctx context.Context, s streams) error {
 		w := tabwriter.NewWriter(s.out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "HOST\tNEXT VISIT FROM\tCRAWL DELAY\tBLOCKED")
 		for _, h := range out.Hosts {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Name, nextVisit(h.NextVisit), plain.Span(h.CrawlDelay.Duration()), h.Blocked)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Name, nextVisit(&h), plain.Span(h.CrawlDelay.Duration()), plain.Printable(h.Blocked))
 		}
 		if err := w.Flush(); err != nil || len(out.Hosts) > 0 {
 			if err == nil && out.More {
@@ -61,12 +61,15 @@ func (c *hostListCmd) Run(ctx context.Context, s streams) error {
 	})
 }
 
-// nextVisit is when a host may be visited.
-func nextVisit(t time.Time) string {
-	if !t.After(time.Now()) {
+// nextVisit is from when on a host may be visited.
+func nextVisit(h *desk.Host) string {
+	switch {
+	case h.Blocked != "":
+		return "-"
+	case !h.NextVisit.After(time.Now()):
 		return "now"
 	}
-	return when(t)
+	return when(h.NextVisit)
 }
 
 type hostBlockCmd struct {

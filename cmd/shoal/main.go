@@ -94,6 +94,13 @@ func main() {
 
 // run is the program without its process: exit status 0 for success, 1 for a failure, 2 for a command line that says nothing we know.
 func run(ctx context.Context, args []string, s streams) int {
+	out := plain.NewOutput(s.out)
+	s.out = out
+	return out.Exit("shoal", command(ctx, args, s), s.err)
+}
+
+// command parses a command line and runs what it says.
+func command(ctx context.Context, args []string, s streams) int {
 	var c cli
 	text := &textOut{w: s.out}
 	s.out = text
@@ -103,6 +110,7 @@ func run(ctx context.Context, args []string, s streams) int {
 		kong.Description("Keeps a copy of the Web fresh with computers that volunteers lend.\n\nStart with: shoal up"),
 		kong.Writers(s.out, s.err),
 		kong.WithHyphenPrefixedParameters(true),
+		plain.Paths(),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.ValueFormatter(plain.Defaults(nil)),

@@ -84,6 +84,12 @@ type managerCmd struct {
 	Verbose      bool          `short:"v" help:"Log more."`
 }
 
+// A lease is a time in which a peer can crawl and send something, and no longer than a network document may say.
+const (
+	leastLease = time.Second
+	mostLease  = 30 * 24 * time.Hour
+)
+
 func (c *managerCmd) Run(ctx context.Context, s streams) error {
 	cfg, channels, err := c.station(ctx, s)
 	if err != nil {
@@ -235,6 +241,9 @@ func (c *managerCmd) station(ctx context.Context, s streams) (cfg stationConfig,
 		channels, err = c.inPond(ctx, &cfg)
 	}
 	if err == nil && c.Lease != 0 {
+		if c.Lease < leastLease || c.Lease > mostLease {
+			return cfg, nil, fmt.Errorf("--lease %v: want %v to %v: a peer shows progress each third of it", c.Lease, leastLease, mostLease)
+		}
 		cfg.manager.Terms.Term = c.Lease
 		if err = cfg.manager.Terms.Validate(); err != nil {
 			err = fmt.Errorf("--lease: %w", err)

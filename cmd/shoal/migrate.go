@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"shoal/channel/badgerdb"
@@ -39,6 +40,9 @@ type migrated struct {
 
 // Run moves the channel database, and the archive, between the data folder and servers. Nothing of the old ones is removed.
 func (c *migrateCmd) Run(ctx context.Context, s streams) error {
+	if c.To != "folder" && !strings.HasPrefix(c.To, "postgres://") && !strings.HasPrefix(c.To, "postgresql://") {
+		return fmt.Errorf("--to %s: want postgres://user:password@host:5432/database, or folder", c.To)
+	}
 	data, err := dataOf(c.Data)
 	if err != nil {
 		return err

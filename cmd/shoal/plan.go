@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shoal/internal/datafile"
+	"shoal/internal/lab/pond"
 	"shoal/internal/plan"
 	"shoal/manager/api"
 	"shoal/manager/desk"
@@ -21,11 +22,11 @@ import (
 type planCmd struct {
 	plan.Command
 	target
-	Tick     time.Duration `help:"The tick of a stopped manager; a running one tells its own." default:"1m"`
-	Pages    string        `help:"Plan for the pages of a CSV instead, as shoal-sim allocate reads them: id, model, parameters, weight, min, max." placeholder:"FILE" type:"existingfile"`
-	Span     float64       `help:"With --pages: length of the scheduling interval." default:"1"`
-	Crawlers int           `help:"With --pages: crawlers of the timetable." default:"1"`
-	Phases   bool          `help:"With --pages: begin each page's crawls at a time of its own, so that the timetable moves them little."`
+	Tick     *time.Duration `help:"The tick of a stopped manager; a running one tells its own; default 1m, 1s in the pond." placeholder:"TIME"`
+	Pages    string         `help:"Plan for the pages of a CSV instead, as shoal-sim allocate reads them: id, model, parameters, weight, min, max." placeholder:"FILE" type:"existingfile"`
+	Span     float64        `help:"With --pages: length of the scheduling interval." default:"1"`
+	Crawlers int            `help:"With --pages: crawlers of the timetable." default:"1"`
+	Phases   bool           `help:"With --pages: begin each page's crawls at a time of its own, so that the timetable moves them little."`
 }
 
 func (c *planCmd) Run(ctx context.Context, s streams) (err error) {
@@ -60,10 +61,10 @@ func (c *planCmd) Run(ctx context.Context, s streams) (err error) {
 
 // channels asks the manager, running or stopped, for all channels with what is known of how they change.
 func (c *planCmd) channels(ctx context.Context, a *api.Client) (*plan.Channels, error) {
-	if c.Tick <= 0 {
-		return nil, fmt.Errorf("--tick: a tick of %v, want a positive time", c.Tick)
+	if c.Tick != nil && *c.Tick <= 0 {
+		return nil, fmt.Errorf("--tick: a tick of %v, want a positive time", *c.Tick)
 	}
-	r, err := a.Open(ctx, http.MethodGet, "/plan/channels", url.Values{"tick": {c.Tick.String()}}, nil)
+	r, err := a.Open(ctx, http.MethodGet, "/plan/channels", c.pace(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +100,21 @@ func (c *planCmd) channels(ctx context.Context, a *api.Client) (*plan.Channels, 
 			c.Progress("channels read", len(src.All), max(basis.Channels, len(src.All)))
 		}
 	}
+}
+
+// pace is what a stopped manager does not tell.
+func (c *planCmd) pace() url.Values {
+	tick, q := time.Minute, url.Values{}
+	if data, err := dataOf(c.Data); c.target.Manager == "" && err == nil && crawlsPond(data) {
+		tick = pond.Tick
+		q.Set("every", fmt.Sprint(pond.PlanEvery))
+		q.Set("min_ticks", fmt.Sprint(pond.MinTicks))
+	}
+	if c.Tick != nil {
+		tick = *c.Tick
+	}
+	q.Set("tick", tick.String())
+	return q
 }
 
 // steps shows how far a work of several steps is, on one line of a terminal.

@@ -296,7 +296,11 @@ func showReleases(out io.Writer, r *desk.Releases) error {
 		fmt.Fprintf(out, "by hand    %s no updates by themselves\n", map[bool]string{true: "1 peer takes", false: fmt.Sprintf("%d peers take", o.Hand)}[o.Hand == 1])
 	}
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "VERSION\tPEERS\tON PROBATION\tFELL BACK")
+	if len(o.Runs) == 0 {
+		fmt.Fprintln(out, "versions   no peer has said yet which one it runs")
+	} else {
+		fmt.Fprintln(w, "VERSION\tPEERS\tON PROBATION\tFELL BACK")
+	}
 	for _, x := range o.Runs {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\n", plain.Printable(x.Version), x.Peers, x.Trial, x.Fell)
 	}
@@ -307,7 +311,7 @@ func showReleases(out io.Writer, r *desk.Releases) error {
 		fmt.Fprintf(out, "signed     %s for %s, up to %.1f MB: %s\n", x.Version, strings.Join(x.Systems, ", "), float64(x.Bytes)/1e6, plain.Printable(x.Notes))
 	}
 	if len(r.Signed) == 0 {
-		_, err := fmt.Fprintln(out, "signed     none; see: shoal release init --help")
+		_, err := fmt.Fprintln(out, "signed     no version: shoal release publish brings those that were signed on the offline computer; shoal release init --help says how to begin")
 		return err
 	}
 	_, err := fmt.Fprintf(out, "signatures good until %s\n", r.Until.Local().Format(time.DateOnly))

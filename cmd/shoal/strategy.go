@@ -117,7 +117,7 @@ type strategySetCmd struct {
 	strategyArgs
 	Cap         *float64       `help:"A channel is recrawled at most so many times its change rate, whatever the strategy; 0: no limit; 2 unless it was set. By default it stays as it is." placeholder:"X"`
 	Weights     string         `enum:"pages,equal,rank," default:"" help:"What a channel counts for the strategies that look at weights (price, optimal, cycle, lambda), times its own --weight: by its pages, all equal, or by the rank of its group (16, 8, 4, 2, 1); pages unless it was set. By default it stays as it is." placeholder:"HOW"`
-	MinInterval *time.Duration `help:"And never sooner than this after its last task; 10m unless it was set (2s in the pond). By default it stays as it is." placeholder:"TIME"`
+	MinInterval *time.Duration `help:"And never sooner than this after its last task, a tick (1m, 1s in the pond) to a year; 0: a tick; 10m unless it was set (2s in the pond). By default it stays as it is." placeholder:"TIME"`
 }
 
 func (c *strategySetCmd) Run(ctx context.Context, s streams) error {

@@ -78,7 +78,7 @@ type trustSetCmd struct {
 	Enforce          bool     `help:"Let scores count: peers are suspended, deliveries held back, newcomers kept few." xor:"mode"`
 	Shadow           bool     `help:"Let scores run, and nothing follow from them." xor:"mode"`
 	SuspendAt        *float64 `help:"Score at which a peer is suspended." placeholder:"T"`
-	Newcomers        *float64 `help:"Share of tasks that all newcomers together may have." placeholder:"SHARE"`
+	Newcomers        *float64 `help:"Share of tasks that all newcomers together may have while established peers are there; 0: none is ever tried." placeholder:"SHARE"`
 	Beside           *float64 `help:"Share of pages that are fetched again beside those of each task." placeholder:"SHARE"`
 	SuspectShare     *float64 `help:"Share of a suspect's pages that are fetched again." placeholder:"SHARE"`
 	AuditsATask      *int     `help:"Pages of each task that are fetched again." placeholder:"N"`
@@ -120,9 +120,9 @@ func showTrust(out io.Writer, t *desk.Trust) error {
 	fmt.Fprintf(out, "arbiter    %s\n", arbiter)
 	fmt.Fprintf(out, "audits     %s of each task, %d of a newcomer's, %s%% of pages beside, %s%% of a suspect's; newcomers have %s%% of tasks\n", plain.Count(t.PerTask, "page"), t.PerNew, plain.Number(100*t.Beside), plain.Number(100*t.SuspectShare), plain.Number(100*t.TrustRules.Newcomers))
 	fmt.Fprintf(out, "peers      %d established, %s, %s, %d suspended, %d banned; banned by an operator: %d\n", t.Established, plain.Count(t.Newcomers, "newcomer"), plain.Count(t.Suspects, "suspect"), t.Suspended, t.Banned, t.Barred)
-	fmt.Fprintf(out, "judged     %s of %d deliveries; %s asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
-		plain.Count(int(t.Pages), "page"), t.Deliveries, plain.Count(int(t.Asked), "page"), 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
-	fmt.Fprintf(out, "contested  %s; the arbiter fetched %d, and saw nothing of %d; %s; %s, %d in shadow\n", plain.Count(int(t.Contested), "page"), t.Arbitrated, t.Unseen, plain.Count(int(t.Charges), "charge"), plain.Count(int(t.Suspensions), "suspension"), t.WouldSuspend)
+	fmt.Fprintf(out, "judged     since %s: %s of %d deliveries; %s asked for again (%.2f%% with what the arbiter fetched), %d seen, %d not in time, %d beyond the share\n",
+		countedSince(t), plain.Count(int(t.Pages), "page"), t.Deliveries, plain.Count(int(t.Asked), "page"), 100*t.OfPagesShare, t.Answered, t.Late, t.Dropped)
+	fmt.Fprintf(out, "contested  since then: %s; the arbiter fetched %d, and saw nothing of %d; %s; %s, %d in shadow\n", plain.Count(int(t.Contested), "page"), t.Arbitrated, t.Unseen, plain.Count(int(t.Charges), "charge"), plain.Count(int(t.Suspensions), "suspension"), t.WouldSuspend)
 	fmt.Fprintf(out, "channels   %d on watch, %d with pages that others are to see\n", t.Watched, t.Seen)
 	for _, line := range t.Says {
 		if _, err := fmt.Fprintln(out, line); err != nil {
@@ -130,6 +130,14 @@ func showTrust(out io.Writer, t *desk.Trust) error {
 		}
 	}
 	return nil
+}
+
+// countedSince says when the sums of what was judged begin.
+func countedSince(t *desk.Trust) string {
+	if t.CountedSince.IsZero() {
+		return "the start of each manager"
+	}
+	return "the manager's start at " + when(t.CountedSince)
 }
 
 func showTrusted(s streams, peers api.TrustPeers) error {

@@ -114,3 +114,23 @@ func TestSidesAreShownWhereTheyDiffer(t *testing.T) {
 		}
 	}
 }
+
+// TestTrustSaysSinceWhenItCounts: the counters of what was judged begin anew with the manager, and say so.
+func TestTrustSaysSinceWhenItCounts(t *testing.T) {
+	at := time.Date(2026, 11, 27, 20, 9, 0, 0, time.Local)
+	for _, x := range []struct {
+		of   desk.Trust
+		want string
+	}{
+		{desk.Trust{CountedSince: at, Pages: 3}, "judged     since the manager's start at 2026-11-27 20:09:00: 3 pages of 0 deliveries"},
+		{desk.Trust{}, "judged     since the start of each manager: 0 pages of 0 deliveries"},
+	} {
+		var out strings.Builder
+		if err := showTrust(&out, &x.of); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), x.want) || !strings.Contains(out.String(), "contested  since then: 0 pages") {
+			t.Errorf("%s\nwithout %q", &out, x.want)
+		}
+	}
+}

@@ -182,10 +182,16 @@ func webReach(origin string) error {
 
 // reachOf is what the peers of a stopped manager can fetch.
 func reachOf(data string) func(origin string) error {
-	if _, err := os.Stat(filepath.Join(data, pondMark)); err != nil {
-		return webReach
+	if crawlsPond(data) {
+		return pondReach
 	}
-	return pondReach
+	return webReach
+}
+
+// crawlsPond reports whether a data folder is of a manager that crawls a pond.
+func crawlsPond(data string) bool {
+	_, err := os.Stat(filepath.Join(data, pondMark))
+	return err == nil
 }
 
 // pondReach refuses what is no host of a pond.

@@ -126,7 +126,7 @@ func accountWord(p desk.Peer) string {
 
 type peerInviteCmd struct {
 	target
-	Uses uint32 `help:"For so many peers." default:"1" placeholder:"N"`
+	Uses int64 `help:"For so many peers, 100000 at most." default:"1" placeholder:"N"`
 }
 
 func (c *peerInviteCmd) Run(ctx context.Context, s streams) error {
@@ -135,7 +135,7 @@ func (c *peerInviteCmd) Run(ctx context.Context, s streams) error {
 	}
 	return c.with(ctx, true, func(a *api.Client) error {
 		var out api.Invited
-		if err := a.Do(ctx, http.MethodPost, "/peers/invite", nil, api.Invite{Uses: c.Uses}, &out); err != nil {
+		if err := a.Do(ctx, http.MethodPost, "/peers/invite", nil, api.Invite{Uses: uint32(c.Uses)}, &out); err != nil {
 			return err
 		}
 		if out.Needs != "" {

@@ -22,6 +22,9 @@ import (
 // ErrFlags says that flags cannot be used.
 var ErrFlags = errors.New("plan: unusable flags")
 
+// ErrNone is returned where there is nothing to plan.
+var ErrNone = errors.New("plan: there are no channels to plan for; shoal channel add adds some")
+
 // Command holds the flags that both sources share.
 type Command struct {
 	Capacity  float64 `help:"Capacity to plan with: busy threads, or with --pages crawls in the interval. Default: what the database shows of the last day, or of the one before the newest update; with --pages one crawl a page. So it is with 0." placeholder:"X"`
@@ -127,7 +130,7 @@ func (c *Command) Run(ctx context.Context, src Source, out, errw io.Writer) erro
 		return fmt.Errorf("%w: --rows %d, --threads %d: want 0 or more", ErrFlags, c.Rows, c.Threads)
 	}
 	if src.Len() == 0 {
-		return fmt.Errorf("%w: there are no channels to plan for", ErrFlags)
+		return ErrNone
 	}
 	if c.Capacity == 0 {
 		c.Capacity = src.Default()

@@ -150,7 +150,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	if err := (&Command{}).Run(context.Background(), &Channels{}, io.Discard, io.Discard); !errors.Is(err, ErrFlags) {
+	if err := (&Command{}).Run(context.Background(), &Channels{}, io.Discard, io.Discard); !errors.Is(err, ErrNone) {
 		t.Errorf("no channels: %v", err)
 	}
 	idle := channels(3)

@@ -203,7 +203,7 @@ func (s *server) fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, desk.ErrStopped), errors.Is(err, channel.ErrStaleEpoch), errors.Is(err, context.DeadlineExceeded):
 		code = http.StatusServiceUnavailable
 	case errors.As(err, &big):
-		code = http.StatusRequestEntityTooLarge
+		code, err = http.StatusRequestEntityTooLarge, fmt.Errorf("the request is larger than the %d bytes that are taken here", big.Limit)
 	case errors.Is(err, errAsk), errors.Is(err, listing.ErrLine), errors.Is(err, listing.ErrFormat), errors.Is(err, channel.ErrScope),
 		errors.Is(err, channel.ErrURL), errors.Is(err, channel.ErrHost), errors.Is(err, desk.ErrAsk), errors.Is(err, recrawl.ErrUnknown), errors.Is(err, recrawl.ErrParams):
 		code = http.StatusBadRequest

@@ -392,3 +392,12 @@ func TestUnblockedPortStaysSo(t *testing.T) {
 	}
 	blocked("https://p.example", "https://p.example:8443/a/", "https://p.example:8443/b/", "https://p.example:8444")
 }
+
+// TestTooLargeARequest: who sends too much is told how much is taken.
+func TestTooLargeARequest(t *testing.T) {
+	c, _ := start(t)
+	err := c.Do(t.Context(), http.MethodPost, "/hosts/block", nil, HostAsk{Host: strings.Repeat("a", maxBody)}, nil)
+	if err == nil || !strings.Contains(err.Error(), "larger than the 1048576 bytes that are taken here") {
+		t.Error(err)
+	}
+}

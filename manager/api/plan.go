@@ -4,23 +4,32 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
 	"shoal/manager/desk"
+	"shoal/recrawl"
 )
 
 // plan answers with what a plan starts from: one line for the whole, then one for every channel that is crawled. Where that breaks off,
 // a Problem is the last line.
 func (s *server) plan(w http.ResponseWriter, r *http.Request) (any, error) {
-	step := time.Minute
+	pace := desk.StoppedPace{Tick: time.Minute}
 	if t := r.FormValue("tick"); t != "" {
 		var err error
-		if step, err = time.ParseDuration(t); err != nil {
+		if pace.Tick, err = time.ParseDuration(t); err != nil {
 			return nil, fmt.Errorf("%w: tick: %w", errAsk, err)
 		}
 	}
-	basis, err := s.cfg.Desk.PlanBasis(r.Context(), step)
+	for name, to := range map[string]*recrawl.Tick{"every": &pace.Every, "min_ticks": &pace.MinTicks} {
+		n, err := number(r, name, 0, math.MaxInt32)
+		if err != nil {
+			return nil, err
+		}
+		*to = recrawl.Tick(n)
+	}
+	basis, err := s.cfg.Desk.PlanBasis(r.Context(), pace)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -80,6 +81,18 @@ func TestCredit(t *testing.T) {
 	a = open(t, cfg)
 	if got := earned(t, a, "alice"); got != want {
 		t.Errorf("after a restart alice %s, want %s", got, want)
+	}
+}
+
+// TestEmptyBoard: a board on which nobody is has empty lists, which JSON has as such.
+func TestEmptyBoard(t *testing.T) {
+	a, _, _ := strangers(t)
+	b, err := a.Board(t.Context(), time.Time{}, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := json.Marshal(b); err != nil || !strings.Contains(string(text), `"names":[],"teams":[]`) {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

@@ -62,7 +62,7 @@ func refuse(w http.ResponseWriter, err error) {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		code = http.StatusNotFound
-	case errors.Is(err, ErrCursor), errors.Is(err, ErrFormat), errors.Is(err, ErrDeliverer), errors.Is(err, channel.ErrURL), errors.Is(err, errParam):
+	case errors.Is(err, ErrCursor), errors.Is(err, ErrFormat), errors.Is(err, pages.ErrNoBody), errors.Is(err, ErrDeliverer), errors.Is(err, channel.ErrURL), errors.Is(err, errParam):
 		code = http.StatusBadRequest
 	case errors.Is(err, ErrTrimmed):
 		code = http.StatusGone
@@ -235,7 +235,7 @@ func (a *Archive) serveExport(w http.ResponseWriter, r *http.Request) {
 		o.Limit, err = number(r, "limit", 1<<30)
 	}
 	if err == nil { // before anything is written
-		_, err = a.Export(r.Context(), io.Discard, ExportOptions{Since: o.Since, Format: o.Format, Limit: 1, Filter: Filter{Deliverer: o.Deliverer}})
+		_, err = a.Export(r.Context(), io.Discard, ExportOptions{Since: o.Since, Format: o.Format, Body: o.Body, Limit: 1, Filter: Filter{Deliverer: o.Deliverer}})
 	}
 	if err != nil {
 		refuse(w, err)

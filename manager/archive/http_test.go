@@ -99,7 +99,8 @@ func TestHTTP(t *testing.T) {
 		{"/changes", []string{"cursor", "rubbish"}, 400}, {"/changes", []string{"limit", "0"}, 400}, {"/changes", []string{"wait", "long"}, 400},
 		{"/page", []string{"url", "ftp://x/"}, 400}, {"/page", []string{"url", "http://never.example/"}, 404},
 		{"/page", []string{"url", "http://site-1.example/", "at", "yesterday"}, 400}, {"/export", []string{"format", "pdf"}, 400},
-		{"/export", []string{"since", "x"}, 400}, {"/cdx", []string{"url", "::"}, 400}, {"/cdx", []string{"keys", "x"}, 400}, {"/nothing", nil, 404},
+		{"/export", []string{"since", "x"}, 400}, {"/cdx", []string{"url", "::"}, 400}, {"/cdx", []string{"keys", "x"}, 400}, {"/cdx", []string{"prefix", "1"}, 400},
+		{"/export", []string{"format", "text", "body", "1"}, 400}, {"/export", []string{"format", "warc", "body", "1"}, 200}, {"/export", []string{"body", "1"}, 200}, {"/nothing", nil, 404},
 	} {
 		if r, body := ask(t, s, c.path, c.q...); r.StatusCode != c.code {
 			t.Errorf("%s %v: %s, want %d: %s", c.path, c.q, r.Status, c.code, body)

@@ -30,7 +30,7 @@ type Stats struct {
 	Damaged   float64 `json:"damaged"`  // 1 when bytes of the database are not what was written
 	Events    uint64  `json:"events"`   // changes of pages told in the feed, ever
 	TextLag   uint64  `json:"text_lag"` // of which text extraction has still to see
-	// Pages that are there by how far what they show is believed, as they were counted last, at Counted.
+	// Pages that are there by how far what they show is believed, as they were counted last, at Counted; where that is zero they have not been counted.
 	Provisional uint64    `json:"pages_provisional"`
 	Verified    uint64    `json:"pages_verified"`
 	Withdrawn   uint64    `json:"pages_withdrawn"`
@@ -51,13 +51,21 @@ func (s *Stats) WriteWait() time.Duration {
 	return max(0, time.Since(s.Writing))
 }
 
-// MarshalJSON adds TextDelay, in seconds.
+// MarshalJSON adds TextDelay, in seconds, and leaves out how many pages there are while they have never been counted.
 func (s Stats) MarshalJSON() ([]byte, error) {
 	type figures Stats
-	return json.Marshal(struct {
+	out := struct {
 		figures
-		TextDelay float64 `json:"text_delay_s"`
-	}{figures(s), s.TextDelay.Seconds()})
+		Provisional *uint64 `json:"pages_provisional,omitempty"`
+		Verified    *uint64 `json:"pages_verified,omitempty"`
+		Withdrawn   *uint64 `json:"pages_withdrawn,omitempty"`
+		Held        *uint64 `json:"pages_held,omitempty"`
+		TextDelay   float64 `json:"text_delay_s"`
+	}{figures: figures(s), TextDelay: s.TextDelay.Seconds()}
+	if !s.Counted.IsZero() {
+		out.Provisional, out.Verified, out.Withdrawn, out.Held = &s.Provisional, &s.Verified, &s.Withdrawn, &s.Held
+	}
+	return json.Marshal(out)
 }
 
 // Stats gives the figures as they are; those that are not of all times are since the archive was opened.

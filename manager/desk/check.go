@@ -147,9 +147,9 @@ func stores(a *archive.Stats) Finding {
 	case a.Failures > 0 && time.Since(a.LastFailed) < failureTold:
 		return Finding{Level: Warning, What: fmt.Sprintf("The archive failed to write %s, last at %s, and has written since: %s.", plain.Count(int(a.Failures), "time"), a.LastFailed.UTC().Format("15:04:05 UTC"), a.LastFailure), Mend: "Nothing that was acknowledged is lost. If it happens again, look at the disk, the database and the bucket."}
 	case a.TextDelay > lagWarn:
-		return Finding{Level: Warning, What: fmt.Sprintf("Text extraction is %s behind (%d pages).", plain.Span(a.TextDelay), a.TextLag), Mend: "It catches up by itself when less is crawled; a faster processor helps."}
+		return Finding{Level: Warning, What: fmt.Sprintf("Text extraction is %s behind (%s).", plain.Span(a.TextDelay), plain.Count(int(a.TextLag), "change")), Mend: "It catches up by itself when less is crawled; a faster processor helps."}
 	default:
-		return Finding{Level: OK, What: fmt.Sprintf("archive: %d pages in %d WARC files, %d pages wait for their text", a.Pages, a.Files, a.TextLag), Mend: ""}
+		return Finding{Level: OK, What: fmt.Sprintf("archive: %s of pages stored ever, %s; %s without text yet", plain.Count(int(a.Pages), "version"), plain.Count(a.Files, "WARC file"), plain.Count(int(a.TextLag), "change"))}
 	}
 }
 
@@ -260,6 +260,9 @@ func anyChannel(ctx context.Context, list func(ctx context.Context, after channe
 
 // believed says how far the stored pages are believed, as they were counted last; false: there were none.
 func believed(now time.Time, a *archive.Stats) (Finding, bool) {
+	if a.Counted.IsZero() && a.Pages > 0 {
+		return Finding{Level: OK, What: "the stored pages are not counted yet: the first count since the start goes on"}, true
+	}
 	all := a.Verified + a.Provisional + a.Withdrawn
 	if all == 0 {
 		return Finding{}, false

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -123,14 +124,45 @@ func TestStores(t *testing.T) {
 		level string
 		says  string
 	}{
-		{archive.Stats{Pages: 3}, OK, "archive: 3 pages"},
+		{archive.Stats{Pages: 3, Files: 1, TextLag: 1}, OK, "archive: 3 versions of pages stored ever, 1 WARC file; 1 change without text yet"},
 		{archive.Stats{Writing: now.Add(time.Hour), Failures: 1, LastFailed: now, LastFailure: "full"}, Warning, "has written since: full."},
 		{archive.Stats{Writing: now.Add(-20 * time.Second), Failures: 1, LastFailed: now}, Error, ": a disk, a database or a bucket is slow, or does not answer."},
 		{archive.Stats{Writing: now.Add(-20 * time.Second), Failing: true, LastFailure: "full"}, Error, "cannot store what peers bring: full."},
-		{archive.Stats{TextDelay: time.Hour, TextLag: 7}, Warning, "(7 pages)"},
+		{archive.Stats{TextDelay: time.Hour, TextLag: 7}, Warning, "(7 changes)"},
 	} {
 		if f := stores(&x.of); f.Level != x.level || !strings.Contains(f.What, x.says) {
 			t.Errorf("%+v: %+v", x.of, f)
+		}
+	}
+}
+
+// Before the first count nobody knows how many pages there are: neither the check nor the archive's figures call that none.
+func TestPagesAreNotCountedYet(t *testing.T) {
+	now := time.Now()
+	for _, x := range []struct {
+		of   archive.Stats
+		says string
+		keys bool
+	}{
+		{archive.Stats{Pages: 3}, "the stored pages are not counted yet: the first count since the start goes on", false},
+		{archive.Stats{Pages: 3, Provisional: 2, Counted: now.Add(-time.Second)}, "2 pages stored when they were counted, 1 s ago, all provisional", true},
+		{archive.Stats{}, "", false},
+	} {
+		if f, is := believed(now, &x.of); is != (x.says != "") || !strings.HasPrefix(f.What, x.says) {
+			t.Errorf("%+v: %+v, %v", x.of, f, is)
+		}
+		b, err := json.Marshal(x.of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]any
+		if err := json.Unmarshal(b, &got); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"pages_provisional", "pages_verified", "pages_withdrawn", "pages_held", "pages_counted"} {
+			if _, is := got[key]; is != x.keys {
+				t.Errorf("%s has %s: %v", b, key, is)
+			}
 		}
 	}
 }

@@ -25,8 +25,8 @@ type Overview struct {
 	Out         int              `json:"tasks_out"`
 	Due         int              `json:"due"` // channels that wait for room or politeness
 	Peers       int              `json:"peers"`
-	Submitted   int64            `json:"tasks_submitted"`
-	Accepted    int64            `json:"tasks_accepted"`
+	Submitted   int64            `json:"tasks_submitted"` // handings-out: a task that came to nothing counts again
+	Accepted    int64            `json:"tasks_accepted"`  // of them
 	Refused     int64            `json:"tasks_refused"`
 	Lapsed      int64            `json:"tasks_lapsed"`
 	Audits      int64            `json:"audits_accepted"` // looks at stored pages that peers took on; they are not among the tasks
@@ -192,8 +192,8 @@ func overviewOf(o manager.Overview) Overview {
 		Version: o.Version, Strategy: o.Strategy, Since: o.Since, Started: o.Started, Now: o.Now, Tick: Seconds(o.Unit), Channels: o.Channels, Never: o.Never,
 		Out: o.Out, Due: o.Due, Peers: o.Peers, Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed, Audits: o.Audits, Updates: o.Updates,
 		Pages: o.Pages, Unchanged: o.Unchanged, Archived: int64(o.Archive.Pages), BytesDown: o.BytesDown, WARCFiles: o.Archive.Files, UpdatesMin: o.UpdatesMin,
-		PagesMin: o.PagesMin, Freshness: o.Freshness, Intervals: seconds(o.Intervals), GroupSizes: o.GroupSizes, Data: o.Data,
-		Notices: o.Notices, Blocking: o.Blocking, Discovered: o.Discovered, Threads: o.Threads, Idle: o.Idle, ArchiveLag: Seconds(o.Archive.TextDelay), Lookups: o.Lookups, HopsMean: o.HopsMean,
+		PagesMin: o.PagesMin, Freshness: o.Freshness, Intervals: seconds(o.Intervals), GroupSizes: append([]int{}, o.GroupSizes...), Data: o.Data,
+		Notices: append([]string{}, o.Notices...), Blocking: append([]string{}, o.Blocking...), Discovered: o.Discovered, Threads: o.Threads, Idle: o.Idle, ArchiveLag: Seconds(o.Archive.TextDelay), Lookups: o.Lookups, HopsMean: o.HopsMean,
 		RTTChosenMS: o.RTTChosenMS, RTTRandomMS: o.RTTRandomMS, History: make([]Point, len(o.History)),
 	}
 	if a := o.Archive; !a.Counted.IsZero() {

@@ -30,16 +30,23 @@ type PlanChannel struct {
 	History []byte     `json:"history,omitempty"` // its last visits, for recrawl.Choose
 }
 
-func (d *Desk) planBasis(ctx context.Context, tick time.Duration) (manager.PlanBasis, error) {
+// StoppedPace is what a stopped manager does not tell; a running one knows its own.
+type StoppedPace struct {
+	Tick     time.Duration
+	Every    recrawl.Tick // the planning interval of strategy optimal; 0: the usual one
+	MinTicks recrawl.Tick // between two tasks of a channel, unless an operator has set it; 0: the usual ones
+}
+
+func (d *Desk) planBasis(ctx context.Context, pace StoppedPace) (manager.PlanBasis, error) {
 	if d.m != nil {
 		return d.m.PlanBasis(ctx)
 	}
-	return manager.StoppedPlanBasis(ctx, d.store, tick, d.cfg.Now())
+	return manager.StoppedPlanBasis(ctx, d.store, manager.PlanBasis{Step: pace.Tick, Every: pace.Every, MinTicks: pace.MinTicks}, d.cfg.Now())
 }
 
-// PlanBasis tells what a plan starts from. tick is a stopped manager's; a running one knows its own.
-func (d *Desk) PlanBasis(ctx context.Context, tick time.Duration) (PlanBasis, error) {
-	b, err := d.planBasis(ctx, tick)
+// PlanBasis tells what a plan starts from.
+func (d *Desk) PlanBasis(ctx context.Context, pace StoppedPace) (PlanBasis, error) {
+	b, err := d.planBasis(ctx, pace)
 	out := PlanBasis{Now: b.Now, Tick: Seconds(b.Step), Every: b.Every, Cap: b.Cap, MinTicks: b.MinTicks, Capacity: b.Capacity}
 	if d.m != nil {
 		out.Channels = allChannels(d)
@@ -50,7 +57,7 @@ func (d *Desk) PlanBasis(ctx context.Context, tick time.Duration) (PlanBasis, er
 // PlanChannels calls f with every channel that is crawled, and what the scheduler knew of it when it last wrote, which a running manager does
 // with every report.
 func (d *Desk) PlanChannels(ctx context.Context, f func(PlanChannel) error) error {
-	basis, err := d.planBasis(ctx, time.Minute)
+	basis, err := d.planBasis(ctx, StoppedPace{Tick: time.Minute})
 	if err != nil {
 		return err
 	}

@@ -118,6 +118,9 @@ func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]chann
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := somethingNew(ctx, d, &ch, &rest.Scope, parts); err != nil {
+		return nil, nil, err
+	}
 	if err := nobodyHas(ctx, d, &ch, &rest.Scope); err != nil {
 		return nil, nil, err
 	}
@@ -146,6 +149,20 @@ func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]chann
 		return nil, nil, fmt.Errorf("%w: all of these directories have channels already", ErrAsk)
 	}
 	return ids, dirs, nil
+}
+
+// somethingNew refuses a split that was made before: each of the directories is a channel, and the channel leaves them out.
+func somethingNew(ctx context.Context, d *Desk, ch *channel.Channel, rest *channel.Scope, parts []channel.Channel) error {
+	added := slices.ContainsFunc(rest.Exclude, func(p string) bool { return !slices.Contains(ch.Scope.Exclude, p) })
+	if added || len(rest.Dirs) != len(ch.Scope.Dirs) {
+		return nil
+	}
+	for i := range parts {
+		if _, err := d.store.Lookup(ctx, parts[i].Scope.Host+parts[i].Scope.Dirs[0]); err != nil {
+			return nil // what the channel leaves out may become another one
+		}
+	}
+	return fmt.Errorf("%w: channel %d leaves these directories out, and they are channels already: shoal channel list %s shows them", ErrAsk, ch.ID, ch.Scope.Host)
 }
 
 // nobodyHas refuses a split after which a channel would reach just what another one does.
@@ -194,7 +211,10 @@ func partition(ch *channel.Channel, dirs []string) (rest channel.Channel, parts 
 	rest = *ch
 	rest.Scope.Dirs, rest.Scope.Exclude = slices.Clone(ch.Scope.Dirs), slices.Clone(ch.Scope.Exclude)
 	rest.Seeds = nil
-	for _, dir := range dirs {
+	for i, dir := range dirs {
+		if slices.ContainsFunc(dirs[:i], sameDir(dir)) {
+			return rest, nil, fmt.Errorf("%w: %s is named twice", ErrAsk, dir)
+		}
 		s := channel.Scope{Kind: channel.Directory, Host: ch.Scope.Host, Dirs: []string{dir}, Filters: ch.Scope.Filters, Exclude: ch.Scope.Exclude, MaxDepth: ch.Scope.MaxDepth}
 		if err := s.Validate(); err != nil {
 			return rest, nil, err

@@ -13,7 +13,7 @@ import (
 // Limits hold for every strategy.
 type Limits struct {
 	Cap         float64         `json:"cap"`            // a channel is recrawled at most so many times its change rate; 0: no limit
-	MinInterval Seconds         `json:"min_interval_s"` // and never sooner than this after its last task; at least a tick
+	MinInterval Seconds         `json:"min_interval_s"` // and never sooner than this after its last task, in whole ticks; 0: a tick
 	Weights     recrawl.Weights `json:"weights"`        // what a channel counts, times its own weight
 }
 
@@ -162,12 +162,6 @@ func (d *Desk) TryStrategy(ctx context.Context, ask StrategyAsk) (Trial, error) 
 	return out, err
 }
 
-// Limits beyond these are slips: with them next to nothing is recrawled.
-const (
-	leastCap     = .5
-	mostInterval = 366 * 24 * time.Hour
-)
-
 // fill takes what is left out from what is in force. Without a name that is all but the share of new channels and the limits.
 func (a *StrategyAsk) fill(now manager.StrategyInfo) (manager.StrategyChoice, manager.Limits, error) {
 	choice, limits := manager.StrategyChoice{Name: a.Name, Params: a.Params, NewShare: now.NewShare}, now.Limits
@@ -182,17 +176,16 @@ func (a *StrategyAsk) fill(now manager.StrategyInfo) (manager.StrategyChoice, ma
 	}
 	if l := a.Limits; l != nil {
 		if l.Cap != nil {
-			if limits.Cap = *l.Cap; limits.Cap > 0 && limits.Cap < leastCap {
-				return choice, limits, asks("at most %g times its change rate would leave nearly every copy stale: want 0 (no limit), or %g or more", limits.Cap, leastCap)
-			}
+			limits.Cap = *l.Cap
 		}
 		if l.MinInterval != nil {
-			if limits.MinInterval = l.MinInterval.Duration(); limits.MinInterval > mostInterval {
-				return choice, limits, asks("a channel would be left alone for %v after each crawl: want a minimum interval of at most a year, %v", limits.MinInterval, mostInterval)
-			}
+			limits.MinInterval = l.MinInterval.Duration()
 		}
 		if l.Weights != "" {
 			limits.Weights = recrawl.Weights(l.Weights)
+		}
+		if err := limits.Validate(now.Tick); err != nil {
+			return choice, limits, err
 		}
 	}
 	return choice, limits, nil

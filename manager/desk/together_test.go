@@ -47,7 +47,7 @@ func TestChannelsOfAllManagers(t *testing.T) {
 	d.cfg.Managers = func() ([]Manager, Figures) {
 		return []Manager{{Here: true, Figures: Figures{Channels: tallyMost / 2}}, {Figures: Figures{Channels: tallyMost}}}, Figures{}
 	}
-	basis, err := d.PlanBasis(t.Context(), time.Minute)
+	basis, err := d.PlanBasis(t.Context(), StoppedPace{Tick: time.Minute})
 	if err != nil || basis.Channels != tallyMost*3/2 {
 		t.Errorf("a plan looks at %d channels, want %d, %v", basis.Channels, tallyMost*3/2, err)
 	}

@@ -32,7 +32,9 @@ type Trust struct {
 	Above       int `json:"peers_above"` // whose score is where one is suspended, and that are not
 	// Peers and accounts that an operator has banned, whatever was delivered.
 	Barred int `json:"banned_by_operator"`
-	// Sums since the manager's start.
+	// CountedSince is the manager's start, with which the sums below begin; zero: each of several managers counts from its own start.
+	CountedSince time.Time `json:"counted_since,omitzero"`
+
 	Deliveries   int64   `json:"deliveries"`
 	Pages        int64   `json:"pages_judged"`
 	Unjudged     int64   `json:"deliveries_not_judged"`
@@ -268,6 +270,9 @@ func (c Court) Rules(ctx context.Context) (Trust, error) {
 // trust adds to the sums the hosts of the channels in doubt.
 func (c Court) trust(ctx context.Context, i *manager.TrustInfo) (Trust, error) {
 	t := trustOf(i)
+	if c.d.cfg.Managers == nil {
+		t.CountedSince = c.d.m.Overview().Started
+	}
 	t.DoubtedMore = i.InDoubt - len(i.Doubts)
 	byHand, err := c.byHand(ctx)
 	if err != nil {
@@ -376,6 +381,13 @@ func trustSays(t *Trust) []string {
 	}
 	if !t.Arbiter {
 		says = append(says, "There is no arbiter: two more peers decide what is contested, so that two liars who are asked by chance have their way.")
+	}
+	if t.TrustRules.Newcomers == 0 {
+		when := "While scores count and"
+		if t.Enforce {
+			when = "While"
+		}
+		says = append(says, when+" established peers are there, no newcomer will ever be tried: their share of tasks is 0, so that nobody who joins becomes established. shoal trust set --newcomers .03 gives them 3%.")
 	}
 	if t.Established == 0 {
 		says = append(says, "No peer is established yet: all pages are provisional until peers of two accounts saw them alike. To vouch for peers of your own: shoal peer vouch PEER.")
@@ -545,6 +557,9 @@ func (c Court) Vouch(ctx context.Context, peer string, ahead bool) error {
 		if p.Peer == "" || peer != p.Peer && peer != p.Deliverer {
 			continue
 		}
+		if barred(p, bannedBy(c.d.cfg.Members)).Barred {
+			return asks("%s is banned, by its id or its account: shoal peer unban lets it in again", peer)
+		}
 		if s := all[i].Standing; s == trust.Suspended || s == trust.Banned {
 			return asks("%s is %s for what it delivered: look at it with shoal peer evidence %s; shoal peer pardon %s gives everything back", peer, p.Standing, p.Deliverer, p.Deliverer)
 		}
@@ -552,6 +567,9 @@ func (c Court) Vouch(ctx context.Context, peer string, ahead bool) error {
 	}
 	if peer == "" {
 		return asks("no peer is named")
+	}
+	if slices.Contains(bannedBy(c.d.cfg.Members), peer) {
+		return asks("%s is banned: shoal peer unban lets it in again", peer)
 	}
 	members, err := c.d.Peers()
 	if err != nil {

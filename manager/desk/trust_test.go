@@ -111,3 +111,16 @@ func TestWhoIsAboveTheLimitIsTold(t *testing.T) {
 		t.Errorf("%q", trustOf(&i).Says)
 	}
 }
+
+// Where newcomers have no share of tasks, nobody who joins is ever tried: that is said, and not where they have one.
+func TestNewcomersWithoutAShare(t *testing.T) {
+	const never = "no newcomer will ever be tried"
+	for _, c := range []struct {
+		of   Trust
+		want bool
+	}{{Trust{}, true}, {Trust{TrustRules: TrustRules{Enforce: true}}, true}, {Trust{TrustRules: TrustRules{Enforce: true, Newcomers: .03}}, false}} {
+		if says := strings.Join(trustSays(&c.of), "\n"); strings.Contains(says, never) != c.want {
+			t.Errorf("newcomers have %v of tasks: %s", c.of.TrustRules.Newcomers, says)
+		}
+	}
+}

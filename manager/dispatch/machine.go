@@ -111,7 +111,7 @@ const (
 
 // Counts are sums since the Machine was made.
 type Counts struct {
-	Submitted int64 // tasks that Due or an operator asked for
+	Submitted int64 // handings-out of tasks, again those of tasks that had come to nothing or were refused
 	Accepted  int64 // offers that a peer accepted
 	Refused   int64 // offers that no peer accepted
 	Lapsed    int64 // handings-out that came to nothing
@@ -257,7 +257,6 @@ func (m *Machine) take(now time.Time, tick recrawl.Tick, s recrawl.Slot, how way
 		m.drop(f)
 		return tick + unreadTicks, false
 	}
-	m.sums(s).Submitted++
 	if m.due.Facts(s).Updated == 0 {
 		m.counts.New++
 	} else {
@@ -313,6 +312,7 @@ func (m *Machine) order(now time.Time, f *flight, peer Peer) error {
 	m.carry(f, peer)
 	m.occupy(f)
 	m.placing++
+	m.sums(f.slot).Submitted++
 	m.orders = append(m.orders, Order{Slot: f.slot, Gen: gen, Issue: f.issue, Issued: now, Latest: latest, Peer: peer, serial: f.serial})
 	m.arm(f)
 	return nil

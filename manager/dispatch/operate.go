@@ -55,7 +55,6 @@ func (m *Machine) CrawlNow(now time.Time, s recrawl.Slot) error {
 			m.persist(f)
 		}
 		m.due.Edit(s, func(f *recrawl.Facts) { f.Out, f.Submitted = 1, m.cfg.Clock.At(now) })
-		m.sums(s).Submitted++
 	}
 	delete(m.notBefore, s)
 	f.asked = true

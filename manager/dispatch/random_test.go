@@ -322,6 +322,9 @@ func (c *chaos) check() {
 	if waiting != c.m.waiting || carried != c.m.carried {
 		t.Fatalf("%d wait and %d are at peers, counted were %d and %d", waiting, carried, c.m.waiting, c.m.carried)
 	}
+	if n := c.m.Counts(); n.Accepted+n.Refused > n.Submitted {
+		t.Fatalf("%d tasks are accepted and %d refused of %d that were handed out", n.Accepted, n.Refused, n.Submitted)
+	}
 	for _, p := range c.peers {
 		if held[p.name] != p.held {
 			t.Fatalf("%s has %d tasks, the judge was told %d", p.name, held[p.name], p.held)

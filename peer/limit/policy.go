@@ -100,17 +100,42 @@ func decode(r io.Reader, from, empty string) (*Policy, error) {
 // maxHops bounds the redirects to a policy, and to a block list.
 const maxHops = 5
 
-// followed asks, and follows redirects to URLs that pass a check.
+// followed asks, and follows redirects to URLs that pass a check. Its errors show each address as Shown has it: a redirect may lead to one with a key of its own.
 func followed(c *http.Client, req *http.Request, check func(url string) error) (*http.Response, error) {
-	own := *c
+	own, seen := *c, []string{req.URL.String()}
 	own.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		seen = append(seen, req.URL.String())
 		if len(via) >= maxHops {
 			return fmt.Errorf("%d redirects; want at most %d", len(via), maxHops)
 		}
 		return check(req.URL.String())
 	}
-	return own.Do(req)
+	resp, err := own.Do(req)
+	if err == nil {
+		return resp, nil
+	}
+	text := err.Error()
+	for _, at := range seen {
+		text = Hide(text, at)
+	}
+	if strings.Contains(text, badLocation) { // and quotes it, whatever it holds
+		text = "the address to which " + Shown(seen[len(seen)-1]) + " redirects cannot be read"
+	}
+	return nil, &veiled{text, err}
 }
+
+const badLocation = "failed to parse Location header" // in errors of net/http
+
+// veiled is an error whose text was rid of what gives access to an address.
+type veiled struct {
+	text string
+	err  error
+}
+
+func (v *veiled) Error() string { return v.text }
+
+// Unwrap gives the error itself, for its kind.
+func (v *veiled) Unwrap() error { return v.err }
 
 // InDomains returns the entry of a list that covers a host name, or "" if none does. An entry covers its domain and
 // everything below it.

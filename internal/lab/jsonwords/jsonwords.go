@@ -1,5 +1,5 @@
 // Package jsonwords checks for tests how JSON is spelt that programs print for scripts: keys in lower case with underscores, times as RFC 3339,
-// lengths of time in seconds under keys that end in _s. Round-trip times and coordinates are in milliseconds, and their keys say so.
+// lengths of time in seconds under keys that end in _s, no null. Round-trip times and coordinates are in milliseconds, and their keys say so.
 package jsonwords
 
 import (
@@ -24,6 +24,9 @@ var (
 
 // unixTime is a number that is the Unix time of a moment in this century and no count that tests have.
 const unixTime = 1e9
+
+// nullable are keys of which null means that there is nothing: no purge is under way, a verification found no problems.
+var nullable = []string{"purge", "problems"}
 
 // Complaints says what is wrong in a text of JSON values, one after the other. Names are keys whose objects have names of things for keys, as
 // kinds of errors.
@@ -60,6 +63,10 @@ func (c *checker) complain(at, format string, args ...any) {
 
 func (c *checker) value(at, name string, v any) {
 	switch v := v.(type) {
+	case nil:
+		if !slices.Contains(nullable, name) {
+			c.complain(at, " is null: an empty list is [], and what is not known is left out")
+		}
 	case map[string]any:
 		for k, inner := range v {
 			if !slices.Contains(c.names, name) {

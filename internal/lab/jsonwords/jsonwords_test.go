@@ -9,7 +9,9 @@ func TestComplaints(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"at":"2026-11-22T10:00:00Z","next_s":3.5,"rtt_chosen_ms":2,"pages_per_min":1,"version":"v0.1.0"}`: "",
 		`{"errors":{"http-404":1,"DNS":2}}`: "",
-		`{"a":1}{"b_c":[{"d2":null}]}`:      "",
+		`{"a":1}{"b_c":[{"d2":[]}]}`:        "",
+		`{"purge":null}`:                    "",
+		`{"a":1}{"b_c":[{"d2":null}]}`:      "b_c[].d2 is null",
 		`{"Channels":1}`:                    "no key",
 		`[{"a":{"bC":1}}]`:                  "a.bC is no key",
 		`{"a-b":1}`:                         "no key",

@@ -60,6 +60,10 @@ func (c *Export) Run(ctx context.Context, to IO) (err error) {
 	if c.Limit < 0 {
 		return fmt.Errorf("--limit %d: want 0 (no limit) or more", c.Limit)
 	}
+	options := archive.ExportOptions{Format: archive.Format(c.Format), Body: c.Body}
+	if err := options.Validate(); err != nil { // before a file is made
+		return fmt.Errorf("--body: %w", err)
+	}
 	since := c.Since
 	if c.Cursor != "" {
 		b, err := os.ReadFile(c.Cursor)

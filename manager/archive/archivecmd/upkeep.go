@@ -244,6 +244,9 @@ type CDX struct {
 
 // Run prints sorted lines.
 func (c *CDX) Run(ctx context.Context, to IO) error {
+	if c.Prefix && c.URL == "" {
+		return errors.New("--prefix: name the URL with which everything begins; without --prefix and URL the whole index is printed")
+	}
 	out := to.Out
 	if c.JSON {
 		out = &cdxObjects{to: to.Out}

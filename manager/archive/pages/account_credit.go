@@ -16,7 +16,7 @@ import (
 
 // CreditOf reads what an account was credited with, week by week, and its place among the others, which may be rankedFor old.
 func (p *Pages) CreditOf(ctx context.Context, account string) (out AccountCredit, err error) {
-	out.Account = account
+	out.Account, out.Weeks = account, []Week{}
 	number := p.ledger.DelivererNumber(account)
 	err = p.ledger.View(func(snap ledger.Snapshot) error {
 		withheld, err := p.withheld(ctx, snap)

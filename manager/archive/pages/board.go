@@ -208,7 +208,7 @@ func (p *Pages) Board(ctx context.Context, since time.Time, n int) (out Board, e
 		slices.SortFunc(*rows, func(x, y BoardRow) int {
 			return cmp.Or(cmp.Compare(y.Pages, x.Pages), cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Team, y.Team))
 		})
-		*rows = (*rows)[:min(len(*rows), n)]
+		*rows = append([]BoardRow{}, (*rows)[:min(len(*rows), n)]...) // an empty list is one in JSON, too
 	}
 	return out, nil
 }

@@ -44,6 +44,9 @@ type Index struct {
 // CDXJ writes the index of captures as CDXJ, sorted. Captures are kept in an order that tells URLs apart which a searchable URL does not, so that they are
 // sorted anew: in memory where they are few, in temporary files where they are many.
 func (p *Pages) CDXJ(ctx context.Context, w io.Writer, x Index) error {
+	if x.URL == "" && x.Prefix {
+		return fmt.Errorf("%w: everything that begins with an address is asked for, and no address is named", channel.ErrURL)
+	}
 	keys, err := captures(x.URL, x.Prefix)
 	if err != nil {
 		return err

@@ -89,6 +89,17 @@ type ExportOptions struct {
 	Filter      // the changes that are wanted
 }
 
+// ErrNoBody is returned for an export of main text that is to have pages as they came.
+var ErrNoBody = errors.New("archive: text has no pages as they came: ask for json, or for warc, which has them anyway")
+
+// Validate says why an export cannot be as it is asked for, if so.
+func (o *ExportOptions) Validate() error {
+	if o.Body && o.Format == FormatText {
+		return ErrNoBody
+	}
+	return nil
+}
+
 // Line is one line of an export as JSON, and of the change feed over HTTP.
 type Line struct {
 	Cursor  string    `json:"cursor"` // to go on after this line
@@ -118,6 +129,9 @@ func (p *Pages) Export(ctx context.Context, w io.Writer, o ExportOptions) (next 
 	case FormatWARC, FormatJSON, FormatText:
 	default:
 		return o.Since, fmt.Errorf("%w: %q; there are warc, json and text", ErrFormat, o.Format)
+	}
+	if err := o.Validate(); err != nil {
+		return o.Since, err
 	}
 	if o.Format == FormatWARC {
 		now := p.cfg.Clock().UTC()
