@@ -238,7 +238,7 @@ func (f *fetcher) answer(ctx context.Context, r *response) (resp *http.Response,
 
 // readBody reads the body if it is of use. It returns true if nothing of the response is left on the connection.
 func (f *fetcher) readBody(r *response, resp *http.Response, limit int) (whole bool) {
-	if !hasBody(r.status) {
+	if !hasBody(r) {
 		return f.skip(resp)
 	}
 	if !r.it.any && !wanted(contentTypeOf(resp.Header)) {
@@ -263,11 +263,6 @@ const maxSkip = 64 << 10
 func (f *fetcher) skip(resp *http.Response) bool {
 	n, err := io.CopyN(io.Discard, resp.Body, maxSkip)
 	return errors.Is(err, io.EOF) && n < maxSkip
-}
-
-// hasBody reports whether the body of a status is of interest. The body of a refusal is: it may be a challenge.
-func hasBody(status int) bool {
-	return status >= 200 && status < 300 || status == 403 || status == 429 || status == 503
 }
 
 // rebuild writes a header for a response over HTTP/2, which has no such text.

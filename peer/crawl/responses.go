@@ -61,7 +61,7 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 		p.Error, p.Change = kind+": "+r.err.Error(), channel.Errored
 	case r.status == http.StatusNotModified:
 		p.Change = channel.Unchanged
-	case r.status >= 300 && r.status < 400:
+	case r.status >= 300 && r.status < 400 && len(r.body) == 0:
 		err = s.redirect(r, &p)
 	case r.status == http.StatusNotFound || r.status == http.StatusGone:
 		p.Error, p.Change = kind, channel.Errored
@@ -71,9 +71,7 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 	case r.status >= 400 || r.status < 200:
 		p.Error, p.Change = kind, channel.Errored
 	default:
-		if r.err != nil { // the part that came is worth keeping
-			p.Error, p.Truncated = kind+": "+r.err.Error(), true
-		}
+		s.blemish(r, &p, kind)
 		duplicate, err = s.content(r, &p)
 	}
 	if err != nil {
@@ -90,6 +88,16 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 	s.frontier.done(r.it, s.hashes, duplicate)
 	s.hashes = s.hashes[:0]
 	return 0, "", nil
+}
+
+// blemish notes what is wrong with a page that is worth keeping all the same: only a part of it came, or its status is a redirect's and it leads nowhere.
+func (s *session) blemish(r *response, p *channel.Page, kind string) {
+	switch _, err := location(r); {
+	case r.err != nil:
+		p.Error, p.Truncated = kind+": "+r.err.Error(), true
+	case mustRedirect(r.status) && err != nil:
+		s.noteBadRedirect(p, err)
+	}
 }
 
 // redact takes this computer's own addresses out of what a host answered, as far as that can be done without changing the page.
