@@ -61,23 +61,33 @@ func (c *counter) Read(b []byte) (int, error) {
 
 // body appends the decoded body to buf, at most limit bytes of it.
 func (d *decoder) body(resp *http.Response, buf []byte, limit int) (out []byte, truncated bool, err error) {
+	out, _, truncated, err = d.long(resp, buf, limit, limit)
+	return out, truncated, err
+}
+
+// long does the same, and gives what comes behind limit bytes of a body that is not gzip itself, at most most bytes in all.
+func (d *decoder) long(resp *http.Response, buf []byte, limit, most int) (out []byte, rest packed, truncated bool, err error) {
 	wire := &counter{r: resp.Body, most: math.MaxInt64}
-	r, encoded, err := d.reader(wire, resp.Header.Values("Content-Encoding"), int64(limit)+encodingSlack)
+	r, encoded, err := d.reader(wire, resp.Header.Values("Content-Encoding"), int64(most)+encodingSlack)
 	if err == nil {
 		out, truncated, err = readAll(r, buf, limit)
 	} else {
 		out = buf
 	}
+	if encoded && truncated && int64(len(out)) > bombRatio*max(wire.n, 1) {
+		return out[:0], packed{}, true, errBomb
+	}
+	if truncated && limit < most && !isGzip(out) {
+		rest, truncated, err = pack(r, out[limit:limit+1], most-limit)
+	}
 	switch {
 	case !encoded:
 	case err != nil && wire.n == 0 && wire.err == nil && !errors.Is(err, errEncoding): // an empty body is empty in any coding
-		return out, false, nil
-	case truncated && int64(len(out)) > bombRatio*max(wire.n, 1):
-		return out[:0], true, errBomb
+		err = nil
 	case err != nil:
 		err = wire.blame(err)
 	}
-	return out, truncated, err
+	return out, rest, truncated, err
 }
 
 // blame tells an error of the connection from an error of the encoding.
@@ -88,6 +98,7 @@ func (c *counter) blame(err error) error {
 	return fmt.Errorf("%w: %w", errEncoding, err)
 }
 
+// readAll appends what a reader has to buf. If that is more than limit bytes, the one behind them has been read, too.
 func readAll(r io.Reader, buf []byte, limit int) (out []byte, truncated bool, err error) {
 	for {
 		if len(buf) == cap(buf) {

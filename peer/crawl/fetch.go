@@ -23,6 +23,7 @@ type response struct {
 	header    http.Header
 	raw       []byte // header as received, if the protocol has such a form
 	body      []byte // decoded; valid until the next response, as raw is
+	rest      packed // what comes behind body, if the request was for a long one
 	truncated bool
 	err       error
 	at        time.Time     // when it was sent
@@ -248,9 +249,13 @@ func (f *fetcher) readBody(r *response, resp *http.Response, limit int) (whole b
 	if cap(f.buf) > 512<<10 { // do not keep the memory of a big page
 		f.buf = nil
 	}
-	r.body, r.truncated, r.err = f.decoder.body(resp, f.buf[:0], limit)
+	first := limit
+	if r.it.long {
+		first = min(limit, maxSitemap)
+	}
+	r.body, r.rest, r.truncated, r.err = f.decoder.long(resp, f.buf[:0], first, limit)
 	f.buf = r.body
-	if r.truncated || r.err != nil {
+	if r.rest.n == 0 && (r.truncated || r.err != nil) {
 		r.body = markup.WholeCharacters(r.body)
 	}
 	return r.err == nil && !r.truncated && f.skip(resp)
