@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -72,19 +71,6 @@ func location(r *response) (string, error) {
 		}
 	}
 	return "", errNoLocation
-}
-
-// withRefresh adds the URL to which a header sends browsers on, as a <meta> of that name does.
-func withRefresh(links []string, r *response) []string {
-	to := refreshTarget(r.header.Get("Refresh"))
-	if to == "" || len(links) >= channel.MaxPageLinks {
-		return links
-	}
-	u, err := channel.Resolve(r.it.url, escaped(to))
-	if u = withoutSession(u); err != nil || slices.Contains(links, u) {
-		return links
-	}
-	return append(links, u)
 }
 
 // escaped percent-encodes the octets beyond ASCII if a text is not UTF-8, as browsers do before they follow it.

@@ -181,7 +181,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 			r.title = s.page.name()
 		}
 		p.Shingle = s.page.shingle
-		links, feeds = withRefresh(s.page.links, r), s.page.feeds
+		links, feeds = withHeader(s.page.links, s.page.feeds, r)
 		var worn bool
 		if duplicate, worn = s.traps.exhausted(s.page.same); worn {
 			s.count("skipped-trap")
@@ -198,7 +198,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 			e.says = s.newsOf(&e)
 			links, entries = append(links, e.url), append(entries, e)
 		}
-		links = withRefresh(links, r)
+		links, feeds = withHeader(links, nil, r)
 	}
 	if asks.nofollow {
 		s.report.Errors["skipped-nofollow"] += len(links)
