@@ -210,7 +210,7 @@ func (d *decoder) zstd(r io.Reader, only bool) (io.Reader, error) {
 	return &zstdBody{z.IOReadCloser(), in}, nil
 }
 
-// zlibBody reads a zlib stream (RFC 1950) behind its header. As in gzip the check at its end may be missing, and must hold if it is there.
+// zlibBody reads a zlib stream (RFC 1950) behind its header. As in gzip the check at its end may be missing, and errCheck says that it does not hold.
 type zlibBody struct {
 	z   io.Reader // its deflate stream
 	in  *bufio.Reader
@@ -230,21 +230,23 @@ func (r *zlibBody) Read(b []byte) (int, error) {
 	case peekErr != nil && !errors.Is(peekErr, io.EOF):
 		return n, peekErr
 	case len(check) == 4 && binary.BigEndian.Uint32(check) != r.sum.Sum32():
-		return n, zlib.ErrChecksum
+		return n, errCheck
 	}
 	return n, io.EOF
 }
 
 // members reads all members of a gzip stream (RFC 1952) and ignores what follows the last one. Some servers send more behind a body, others leave out the check
-// at its end; neither makes the body broken. A check that is there must hold.
+// at its end; neither makes the body broken. If a check is there and does not hold, the error behind the last member is errCheck.
 type members struct {
-	z    io.ReadCloser // the member's deflate stream
-	in   *bufio.Reader
-	sum  uint32
-	size uint32
+	z     io.ReadCloser // the member's deflate stream
+	in    *bufio.Reader
+	sum   uint32
+	size  uint32
+	wrong bool // a check did not hold
 }
 
 func (m *members) begin(r io.Reader) error {
+	m.wrong = false
 	if m.in == nil {
 		m.in = bufio.NewReaderSize(r, 4<<10)
 	} else {
@@ -326,20 +328,28 @@ func (m *members) Read(b []byte) (int, error) {
 			return 0, err
 		}
 		if len(check) < gzipCheck {
-			return 0, io.EOF
+			return 0, m.end()
 		}
 		if binary.LittleEndian.Uint32(check) != m.sum || binary.LittleEndian.Uint32(check[4:]) != m.size {
-			return 0, gzip.ErrChecksum
+			m.wrong = true
 		}
 		if _, err = m.in.Discard(gzipCheck); err != nil {
 			return 0, err
 		}
-		if err := m.member(); errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, io.EOF
+		if err := m.member(); errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			return 0, m.end()
 		} else if err != nil {
 			return 0, err
 		}
 	}
+}
+
+// end is the error behind the last member.
+func (m *members) end() error {
+	if m.wrong {
+		return errCheck
+	}
+	return io.EOF
 }
 
 // ended reads a brotli stream to its end and ignores what follows.

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -94,7 +95,7 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 func (s *session) blemish(r *response, p *channel.Page, kind string) {
 	switch _, err := location(r); {
 	case r.err != nil:
-		p.Error, p.Truncated = kind+": "+r.err.Error(), true
+		p.Error, p.Truncated = kind+": "+r.err.Error(), !errors.Is(r.err, errCheck)
 	case mustRedirect(r.status) && err != nil:
 		s.noteBadRedirect(p, err)
 	}

@@ -3,6 +3,7 @@ package crawl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -60,7 +61,7 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 				continue
 			}
 		}
-		if r.err != nil || r.status != 200 {
+		if r.err != nil && !errors.Is(r.err, errCheck) || r.status != 200 {
 			s.count("sitemap")
 		}
 		if r.status != 200 || len(r.body) == 0 { // what came of a file that broke off counts
