@@ -231,7 +231,7 @@ func (a *Agent) work(ctx context.Context, j *job, s *sender, claimed *uplink.Cla
 	claimed.Body, claimed.Resume = nil, channel.Resume{} // the crawl lets go of them when it can: they may be large
 	report, err := crawl.Run(ctx, crawl.Config{
 		Header: h, Body: body, Resume: resume, Dial: s.hold.dial(a.cfg.Dial), Sink: s, Spool: a.spool(), Disk: tuned.Disk / int64(a.tasks.threads()), UserAgent: agent, Peer: a.ID(),
-		Roots: a.cfg.Roots, Robots: a.robots, Turns: a.cfg.Turns, Refuse: a.elsewhere(h.Host), Network: a.wire.Network().String(), MinGap: tuned.MinGap, Unpaced: a.cfg.Unpaced, After: after, Checkpoint: checkpoint, Stop: j.stop,
+		Roots: a.cfg.Roots, Robots: a.robots, Issuers: &a.issuers, Turns: a.cfg.Turns, Refuse: a.elsewhere(h.Host), Network: a.wire.Network().String(), MinGap: tuned.MinGap, Unpaced: a.cfg.Unpaced, After: after, Checkpoint: checkpoint, Stop: j.stop,
 		Before: func(ctx context.Context) error { return a.before(ctx, j, s) },
 		OnDisk: a.diskFails, Own: a.own.Load,
 		OnVisit: func(v crawl.Visit) {

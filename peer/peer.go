@@ -44,6 +44,7 @@ type Agent struct {
 	stats    counters
 	standing ownStanding
 	robots   *crawl.Robots
+	issuers  crawl.Issuers
 	clock    func() moment
 	since    time.Time
 	ready    chan struct{}

@@ -16,8 +16,11 @@ func Value(b []byte) string {
 	if bytes.IndexByte(b, '&') < 0 {
 		return string(b)
 	}
-	return unescape(string(b))
+	return unescape(string(b), false)
 }
+
+// Text gives what a text says: character references are decoded.
+func Text(s string) string { return unescape(s, true) }
 
 // ValueBytes does the same without a copy where nothing is to be done.
 func ValueBytes(b []byte) []byte {
@@ -46,9 +49,9 @@ func scalars(b []byte) []byte {
 	return out
 }
 
-// unescape decodes character references as in attributes (HTML, section 13.2.5.73). There a name without ";" counts only if no "=", letter or
-// digit follows: "?a=1&section=2" has no reference, though "&sect" is a name. html.UnescapeString has the rule for text.
-func unescape(s string) string {
+// unescape decodes character references (HTML, section 13.2.5.73). In attributes a name without ";" counts only if no "=", letter or digit follows:
+// "?a=1&section=2" has no reference, though "&sect" is a name. In a text it counts, and html.UnescapeString has that rule.
+func unescape(s string, text bool) string {
 	var b strings.Builder
 	for {
 		i := strings.IndexByte(s, '&')
@@ -73,6 +76,11 @@ func unescape(s string) string {
 			n++
 		}
 		one := html.UnescapeString(s[:n])
+		if text {
+			b.WriteString(one)
+			s = s[n:]
+			continue
+		}
 		if ends && strings.HasSuffix(one, ";") && one != ";" || // "&section;" is not a name, though it begins with one
 			!ends && (utf8.RuneCountInString(one) != 1 || n < len(s) && s[n] == '=') {
 			one = s[:n]

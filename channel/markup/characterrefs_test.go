@@ -1,6 +1,9 @@
 package markup
 
-import "testing"
+import (
+	"html"
+	"testing"
+)
 
 // TestValues are attributes as the HTML standard has them, and as pages have them.
 func TestValues(t *testing.T) {
@@ -23,6 +26,22 @@ func TestNumbersOfCharacters(t *testing.T) {
 		"&#000000000000000000000000065;": "A",
 	} {
 		if got := Value([]byte(in)); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestTexts: in a text a name counts whatever follows it, and numbers are read as in attributes. Names are those of the library.
+func TestTexts(t *testing.T) {
+	for in, want := range map[string]string{
+		"a &copyb &section; &notit; &amp;amp; &nosuch; &": "a ©b §ion; ¬it; &amp; &nosuch; &", "&#9&#65x&#x41;&#": "\tAxA&#", "&#x800000038; &#4294967361;": "\uFFFD \uFFFD", "&#0;&#128;": "\uFFFD€", "&fjlig;&NotEqualTilde;": "fj\u2242\u0338", "": "",
+	} {
+		if got := Text(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+	for _, in := range []string{"x &lt &lt; &ltx; &amp&amp;&amp;lt &eacute&Eacute;s &notin; &notinx &hellip&hellip; &semi;&semi", "&é;", "&a;b;&copy=1"} {
+		if got, want := Text(in), html.UnescapeString(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/simplifiedchinese"
+	"golang.org/x/text/encoding/traditionalchinese"
 )
 
 // sniffed is how much of a document may name its encoding.
@@ -40,8 +41,13 @@ func Decode(enc encoding.Encoding, body []byte) ([]byte, error) {
 	if enc == simplifiedchinese.GBK {
 		enc = simplifiedchinese.GB18030
 	}
-	if enc == japanese.ISO2022JP {
+	switch enc {
+	case japanese.ISO2022JP:
 		return decodeEscapes(enc, body)
+	case japanese.ShiftJIS:
+		return shiftJIS().decode(enc, body)
+	case traditionalchinese.Big5:
+		return big5().decode(enc, body)
 	}
 	single, ok := enc.(*charmap.Charmap)
 	if !ok {

@@ -1,8 +1,10 @@
 package markup
 
 import (
+	"bytes"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"golang.org/x/text/encoding/unicode"
 )
@@ -151,5 +153,69 @@ func TestEscapesCountEverywhere(t *testing.T) {
 		if err != nil || string(got) != want {
 			t.Errorf("%q is %q, %v, want %q", in, got, err, want)
 		}
+	}
+}
+
+// TestASCIIBehindHalfACharacter: an octet of ASCII that makes no character with the one before it is text of its own, as in browsers. Otherwise markup and letters of
+// links would get lost with it.
+func TestASCIIBehindHalfACharacter(t *testing.T) {
+	for _, c := range []struct{ label, in, want string }{
+		{"shift_jis", "<a title=\"\x82\" href=/\x82Apage>\x82\xa0\x82</a>", "<a title=\"\uFFFD\" href=/\uFFFDApage>あ\uFFFD</a>"}, {"shift_jis", "\x83A\x82|\x82|x", "ア\uFFFD|\uFFFD|x"},
+		{"shift_jis", "\xf0@\xf9~x\x80\xa0\xb1\xfdA", "\uFFFD\uFFFDx\u0080\uFFFDｱ\uFFFDA"}, {"shift_jis", "\x82", "\uFFFD"}, {"shift_jis", "\x82\x81A\x82", "ａA\uFFFD"}, {"shift_jis", "\xfc~\xfc\x7fx", "\uFFFD~\uFFFD\x7fx"},
+		{"big5", "<a title='\xa4' href=/\x81A>\xa4\xa4\x81</a>", "<a title='\uFFFD' href=/\uFFFDA>中\uFFFD</a>"}, {"big5", "\x88b\x88d\x88\xa3\x88\xa5x", "Ê̄Ê̌ê̄ê̌x"}, {"big5", "\xa4\x7fx\xa4@\x81@\x81@", "\uFFFD\x7fx一\uFFFD@\uFFFD@"},
+		{"euc-kr", "<a title='\xb0' href=/\xc8A>\xb0\xa1", "<a title='\uFFFD' href=/\uFFFDA>가"}, {"gbk", "<a title='\xd6'>\xd6\xd0", "<a title='\uFFFD'>中"}, {"gb18030", "\x81\"\x810\"", "\uFFFD\"\uFFFD0\""}, {"euc-jp", "\xa4\">\x8f\">", "\uFFFD\">\uFFFD\">"},
+	} {
+		text, _, name := UTF8([]byte(c.in), "text/html; charset="+c.label)
+		if string(text) != c.want || name != c.label {
+			t.Errorf("%s: %q is %q, want %q", c.label, c.in, text, c.want)
+		}
+	}
+}
+
+// TestPairsAreDecodedAsInTheStandard has each pair of octets between others: what the library makes of one that stands for a character stays as it was, and behind what
+// does not the ASCII is there.
+func TestPairsAreDecodedAsInTheStandard(t *testing.T) {
+	for _, label := range []string{"shift_jis", "big5", "euc-kr", "euc-jp"} {
+		enc, _ := Lookup(label)
+		for lead := 0x80; lead < 0x100; lead++ {
+			for trail := range 0x100 {
+				in := []byte{'x', byte(lead), byte(trail), '!', '!'}
+				was, err := enc.NewDecoder().Bytes(in)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := Decode(enc, in)
+				private := label == "shift_jis" && lead >= 0xf0 && lead <= 0xf9 && trail >= 0x40 && trail != 0x7f
+				if lost := string(was) == "x\uFFFD!!" && trail < utf8.RuneSelf && !private; lost {
+					was = []byte("x\uFFFD" + string(rune(trail)) + "!!")
+				}
+				if err != nil || string(got) != string(was) {
+					t.Errorf("%s: %x is %q, want %q (%v)", label, in, got, was, err)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkPairs(b *testing.B) {
+	enc, _ := Lookup("shift_jis")
+	for name, unit := range map[string]string{"text": "\x82\xa0\x83A <a href=/x>y</a>\n", "halves": "\x82A"} {
+		body := bytes.Repeat([]byte(unit), 1<<20/len(unit))
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				if _, err := Decode(enc, body); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(name+"/baseline", func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				if _, err := enc.NewDecoder().Bytes(body); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -5,7 +5,7 @@
 // wants. A page can be fetched from several vantages, each a
 // dialler of its own, since hosts show different pages to different countries.
 //
-// The package judges nothing, keeps nothing but the rules of robots.txt, and is not for crawling: it follows no link and no redirect.
+// The package judges nothing, keeps nothing but the rules of robots.txt and certificates of issuers, and is not for crawling: it follows no link and no redirect.
 package arbiter
 
 import (
@@ -51,10 +51,11 @@ const fetchTime = 2*crawl.RequestTimeout + 10*time.Second
 
 // Arbiter fetches pages. Any goroutine may call its methods.
 type Arbiter struct {
-	cfg    Config
-	robots []*crawl.Robots      // by vantage: what is forbidden may differ
-	turn   chan time.Time       // holds when the next request may be sent, while none is under way
-	hosts  map[string]time.Time // by origin: before then it is left alone. Who has the turn owns it
+	cfg     Config
+	robots  []*crawl.Robots // by vantage: what is forbidden may differ
+	issuers crawl.Issuers
+	turn    chan time.Time       // holds when the next request may be sent, while none is under way
+	hosts   map[string]time.Time // by origin: before then it is left alone. Who has the turn owns it
 }
 
 // New makes an Arbiter.
@@ -154,7 +155,7 @@ func (a *Arbiter) fetch(ctx context.Context, origin, url string, vantage int, le
 		Header: channel.Header{Channel: 1, Gen: 1, Host: origin, Budget: 2},
 		Body:   channel.Body{Scope: channel.Scope{Kind: channel.WholeHost, Host: origin}, Settings: as},
 		Resume: channel.Resume{Frontier: []channel.Frontier{{URL: url}}, Done: []uint64{channel.URLHash(origin + "/robots.txt")}},
-		Dial:   a.cfg.Vantages[vantage], Sink: got, Spool: dir, UserAgent: a.cfg.UserAgent, Roots: a.cfg.Roots, Robots: a.robots[vantage], MinGap: max(a.cfg.Every, least),
+		Dial:   a.cfg.Vantages[vantage], Sink: got, Spool: dir, UserAgent: a.cfg.UserAgent, Roots: a.cfg.Roots, Robots: a.robots[vantage], Issuers: &a.issuers, MinGap: max(a.cfg.Every, least),
 	})
 	switch {
 	case err != nil:

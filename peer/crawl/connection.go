@@ -89,7 +89,11 @@ func (f *fetcher) connect(ctx context.Context, origin string) (*line, error) {
 	}
 	if u.Scheme == "https" {
 		// It offers HTTP/2, as browsers do.
-		t := tls.Client(l.Conn, &tls.Config{ServerName: u.Hostname(), RootCAs: f.cfg.Roots, NextProtos: []string{"h2", "http/1.1"}, CipherSuites: suites()})
+		secure := &tls.Config{ServerName: u.Hostname(), RootCAs: f.cfg.Roots, NextProtos: []string{"h2", "http/1.1"}, CipherSuites: suites()}
+		if f.cfg.Issuers != nil {
+			secure.InsecureSkipVerify, secure.VerifyConnection = true, f.cfg.Issuers.verifier(u.Hostname(), f.cfg.Roots)
+		}
+		t := tls.Client(l.Conn, secure)
 		if err := t.HandshakeContext(dialling); err != nil {
 			c.Close()
 			return nil, err

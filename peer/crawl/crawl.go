@@ -84,6 +84,7 @@ type Config struct {
 	Peer      string // for the report
 
 	Robots     *Robots                         // what earlier crawls read of robots.txt; nil: each crawl reads it
+	Issuers    *Issuers                        // certificates that earlier crawls have met; nil: hosts must send all that theirs need
 	Turns      *Turns                          // of all crawls on this computer; nil: none waits for another one
 	Refuse     func(origin string) error       // why the volunteer has no requests sent to another origin than the task's; nil: they may be
 	Network    string                          // for Turns

@@ -61,23 +61,33 @@ func (c *counter) Read(b []byte) (int, error) {
 
 // body appends the decoded body to buf, at most limit bytes of it.
 func (d *decoder) body(resp *http.Response, buf []byte, limit int) (out []byte, truncated bool, err error) {
+	out, _, truncated, err = d.long(resp, buf, limit, limit)
+	return out, truncated, err
+}
+
+// long does the same, and gives what comes behind limit bytes of a body that is not gzip itself, at most most bytes in all.
+func (d *decoder) long(resp *http.Response, buf []byte, limit, most int) (out []byte, rest packed, truncated bool, err error) {
 	wire := &counter{r: resp.Body, most: math.MaxInt64}
-	r, encoded, err := d.reader(wire, resp.Header.Values("Content-Encoding"), int64(limit)+encodingSlack)
+	r, encoded, err := d.reader(wire, resp.Header.Values("Content-Encoding"), int64(most)+encodingSlack)
 	if err == nil {
 		out, truncated, err = readAll(r, buf, limit)
 	} else {
 		out = buf
 	}
+	if encoded && truncated && int64(len(out)) > bombRatio*max(wire.n, 1) {
+		return out[:0], packed{}, true, errBomb
+	}
+	if truncated && limit < most && !isGzip(out) {
+		rest, truncated, err = pack(r, out[limit:limit+1], most-limit)
+	}
 	switch {
 	case !encoded:
 	case err != nil && wire.n == 0 && wire.err == nil && !errors.Is(err, errEncoding): // an empty body is empty in any coding
-		return out, false, nil
-	case truncated && int64(len(out)) > bombRatio*max(wire.n, 1):
-		return out[:0], true, errBomb
+		err = nil
 	case err != nil:
 		err = wire.blame(err)
 	}
-	return out, truncated, err
+	return out, rest, truncated, err
 }
 
 // blame tells an error of the connection from an error of the encoding.
@@ -88,6 +98,7 @@ func (c *counter) blame(err error) error {
 	return fmt.Errorf("%w: %w", errEncoding, err)
 }
 
+// readAll appends what a reader has to buf. If that is more than limit bytes, the one behind them has been read, too.
 func readAll(r io.Reader, buf []byte, limit int) (out []byte, truncated bool, err error) {
 	for {
 		if len(buf) == cap(buf) {
@@ -199,7 +210,7 @@ func (d *decoder) zstd(r io.Reader, only bool) (io.Reader, error) {
 	return &zstdBody{z.IOReadCloser(), in}, nil
 }
 
-// zlibBody reads a zlib stream (RFC 1950) behind its header. As in gzip the check at its end may be missing, and must hold if it is there.
+// zlibBody reads a zlib stream (RFC 1950) behind its header. As in gzip the check at its end may be missing, and errCheck says that it does not hold.
 type zlibBody struct {
 	z   io.Reader // its deflate stream
 	in  *bufio.Reader
@@ -219,21 +230,23 @@ func (r *zlibBody) Read(b []byte) (int, error) {
 	case peekErr != nil && !errors.Is(peekErr, io.EOF):
 		return n, peekErr
 	case len(check) == 4 && binary.BigEndian.Uint32(check) != r.sum.Sum32():
-		return n, zlib.ErrChecksum
+		return n, errCheck
 	}
 	return n, io.EOF
 }
 
 // members reads all members of a gzip stream (RFC 1952) and ignores what follows the last one. Some servers send more behind a body, others leave out the check
-// at its end; neither makes the body broken. A check that is there must hold.
+// at its end; neither makes the body broken. If a check is there and does not hold, the error behind the last member is errCheck.
 type members struct {
-	z    io.ReadCloser // the member's deflate stream
-	in   *bufio.Reader
-	sum  uint32
-	size uint32
+	z     io.ReadCloser // the member's deflate stream
+	in    *bufio.Reader
+	sum   uint32
+	size  uint32
+	wrong bool // a check did not hold
 }
 
 func (m *members) begin(r io.Reader) error {
+	m.wrong = false
 	if m.in == nil {
 		m.in = bufio.NewReaderSize(r, 4<<10)
 	} else {
@@ -315,20 +328,28 @@ func (m *members) Read(b []byte) (int, error) {
 			return 0, err
 		}
 		if len(check) < gzipCheck {
-			return 0, io.EOF
+			return 0, m.end()
 		}
 		if binary.LittleEndian.Uint32(check) != m.sum || binary.LittleEndian.Uint32(check[4:]) != m.size {
-			return 0, gzip.ErrChecksum
+			m.wrong = true
 		}
 		if _, err = m.in.Discard(gzipCheck); err != nil {
 			return 0, err
 		}
-		if err := m.member(); errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, io.EOF
+		if err := m.member(); errors.Is(err, gzip.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+			return 0, m.end()
 		} else if err != nil {
 			return 0, err
 		}
 	}
+}
+
+// end is the error behind the last member.
+func (m *members) end() error {
+	if m.wrong {
+		return errCheck
+	}
+	return io.EOF
 }
 
 // ended reads a brotli stream to its end and ignores what follows.

@@ -5,9 +5,11 @@ import (
 	"compress/flate"
 	"compress/zlib"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,17 +110,54 @@ func TestCodingsAsBrowsersTakeThem(t *testing.T) {
 		{"deflate", deflated[:len(deflated)-4], text, nil}, {"deflate", deflated[:len(deflated)-1], text, nil}, {"deflate", behind(deflated[:len(deflated)-4], "1234"), text, errEncoding}, {"deflate", deflated[:len(deflated)-8], "", errEncoding},
 		{"gzip", gzipped(text)[:len(gzipped(text))-8], text, nil}, {"gzip", gzipped(text)[:len(gzipped(text))-3], text, nil}, {"gzip", behind(gzipped(text)[:len(gzipped(text))-8], "12345678"), text, errEncoding},
 		{"gzip", allFields(text), text, nil}, {"gzip", behind(gzipped(text), string(allFields(text))), text + text, nil}, {"gzip", allFields(text)[:18], "", errEncoding},
+		{"gzip", wrongCheck(text), text, errCheck}, {"gzip", behind(wrongCheck(text), string(gzipped(text))), text + text, errCheck}, {"gzip", behind(gzipped(text), string(wrongCheck(text))), text + text, errCheck},
+		{"gzip", behind(wrongCheck(text), "more"), text, errCheck}, {"gzip, br", brotlied(string(wrongCheck(text))), text, errCheck}, {"deflate", behind(deflated[:len(deflated)-4], "1234"), text, errCheck},
 		{"gzip", gzipped(text)[:20], "", errEncoding}, {"gzip", []byte(text), "", errEncoding}, {"br", []byte(text), "", errEncoding}, {"zstd", []byte(text), "", errEncoding},
 		{"gzip", []byte("\x1f"), "", errEncoding},
 	} {
 		var d decoder
 		for range 2 { // its readers are used again
 			out, cut, err := d.body(&http.Response{Header: http.Header{"Content-Encoding": {c.coding}}, Body: io.NopCloser(bytes.NewReader(c.body))}, nil, 1<<20)
-			if c.err == nil && string(out) != c.want || !errors.Is(err, c.err) || cut {
+			if (c.err == nil || c.err == errCheck) && string(out) != c.want || !errors.Is(err, c.err) || cut {
 				t.Errorf("%s of %q: %q, %v, %v; want %q, %v", c.coding, c.body[:min(len(c.body), 60)], out, cut, err, c.want, c.err)
 			}
 		}
 		d.close()
+	}
+}
+
+// wrongCheck is gzip whose checksum is another's.
+func wrongCheck(text string) []byte {
+	b := gzipped(text)
+	b[len(b)-8]++
+	return b
+}
+
+// TestWrongChecks: of a body of which all came, with a check that does not hold, all is used, as in browsers. A robots.txt like that does not forbid its host, and
+// what it says holds.
+func TestWrongChecks(t *testing.T) {
+	answer := func(contentType string, body []byte) string {
+		return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", contentType, len(body), body)
+	}
+	page := func(text string) string { return answer("text/html", gzipped(text)) }
+	const robots = "User-agent: *\nDisallow: /no\nSitemap: /sitemap\n"
+	cfg, s := rawSite(t, map[string]string{
+		"/robots.txt": answer("text/plain", wrongCheck(robots)), "/sitemap": answer("text/xml", wrongCheck("<urlset><url><loc>/listed</loc></url></urlset>")),
+		"/": answer("text/html", wrongCheck("<a href=/no>no</a><a href=/yes>yes</a>")), "/yes": page("yes"), "/no": page("no"), "/listed": page("listed"),
+	})
+	r := run(t, cfg)
+	if want := []string{"http://site.test/", "http://site.test/listed", "http://site.test/yes"}; !slices.Equal(s.urls(), want) || r.Errors["sitemap"] != 0 || r.Errors["encoding"] != 1 {
+		t.Errorf("fetched %q, %v: %s", s.urls(), r.Errors, r.Reason)
+	}
+	for _, p := range s.pages() {
+		if root := p.URL == "http://site.test/"; p.Truncated || len(p.Body) == 0 || (p.Error != "") != root {
+			t.Errorf("%s: %d octets, cut %v, %s", p.URL, len(p.Body), p.Truncated, p.Error)
+		}
+	}
+	half := answer("text/plain", wrongCheck(robots)[:20])
+	cfg, _ = rawSite(t, map[string]string{"/robots.txt": half, "/": page("x")})
+	if r := run(t, cfg); r.Outcome != channel.Failed || r.Robots != robotsUnreachable {
+		t.Errorf("with half of a robots.txt: outcome %d, robots %s", r.Outcome, r.Robots)
 	}
 }
 

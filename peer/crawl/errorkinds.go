@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -18,6 +19,7 @@ import (
 var (
 	errBomb     = errors.New("crawl: body decompresses to far more than was sent")
 	errEncoding = errors.New("crawl: body is not in the encoding that its header names")
+	errCheck    = fmt.Errorf("%w: all of it came, and the check at its end is another's", errEncoding)
 	errType     = errors.New("crawl: content type is not archived")
 )
 

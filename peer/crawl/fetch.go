@@ -23,6 +23,7 @@ type response struct {
 	header    http.Header
 	raw       []byte // header as received, if the protocol has such a form
 	body      []byte // decoded; valid until the next response, as raw is
+	rest      packed // what comes behind body, if the request was for a long one
 	truncated bool
 	err       error
 	at        time.Time     // when it was sent
@@ -238,7 +239,7 @@ func (f *fetcher) answer(ctx context.Context, r *response) (resp *http.Response,
 
 // readBody reads the body if it is of use. It returns true if nothing of the response is left on the connection.
 func (f *fetcher) readBody(r *response, resp *http.Response, limit int) (whole bool) {
-	if !hasBody(r.status) {
+	if !hasBody(r) {
 		return f.skip(resp)
 	}
 	if !r.it.any && !wanted(contentTypeOf(resp.Header)) {
@@ -248,9 +249,13 @@ func (f *fetcher) readBody(r *response, resp *http.Response, limit int) (whole b
 	if cap(f.buf) > 512<<10 { // do not keep the memory of a big page
 		f.buf = nil
 	}
-	r.body, r.truncated, r.err = f.decoder.body(resp, f.buf[:0], limit)
+	first := limit
+	if r.it.long {
+		first = min(limit, maxSitemap)
+	}
+	r.body, r.rest, r.truncated, r.err = f.decoder.long(resp, f.buf[:0], first, limit)
 	f.buf = r.body
-	if r.truncated || r.err != nil {
+	if r.rest.n == 0 && (r.truncated || r.err != nil) {
 		r.body = markup.WholeCharacters(r.body)
 	}
 	return r.err == nil && !r.truncated && f.skip(resp)
@@ -263,11 +268,6 @@ const maxSkip = 64 << 10
 func (f *fetcher) skip(resp *http.Response) bool {
 	n, err := io.CopyN(io.Discard, resp.Body, maxSkip)
 	return errors.Is(err, io.EOF) && n < maxSkip
-}
-
-// hasBody reports whether the body of a status is of interest. The body of a refusal is: it may be a challenge.
-func hasBody(status int) bool {
-	return status >= 200 && status < 300 || status == 403 || status == 429 || status == 503
 }
 
 // rebuild writes a header for a response over HTTP/2, which has no such text.

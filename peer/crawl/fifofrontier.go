@@ -16,6 +16,7 @@ type item struct {
 	hops  int  // redirects that led here
 	tries int  // requests so far
 	any   bool // fetch it whatever its content type
+	long  bool // what is longer than maxSitemap is wanted, too
 }
 
 // frontier is the to-do list. Owned by the session.

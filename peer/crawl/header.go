@@ -195,18 +195,27 @@ func plainVersion(said string) (version string, ok bool) {
 	return cmp.Or(major, "1")[:1] + "." + cmp.Or(minor, "0")[:1], true
 }
 
-// compressions are the transfer codings that change a body. Nobody asks for them, and the parser refuses them.
+// compressions are the transfer codings that change a body. Nobody asks for them. Those that are content codings, too, become such; the parser refuses the others.
 var compressions = map[string]bool{"gzip": true, "x-gzip": true, "deflate": true, "compress": true, "x-compress": true}
 
 // appendFraming appends Content-Length or Transfer-Encoding. As in browsers a length that is no number says nothing, and the body ends with the
 // connection, and a transfer coding that is none ("binary", "utf-8") says nothing. Two lengths that differ are an error.
-func appendFraming(out []byte, lengths, codings string) ([]byte, error) {
+func appendFraming(out []byte, lengths, transfers string) ([]byte, error) {
 	var known []string
-	for coding := range strings.SplitSeq(codings, ",") {
+	for coding := range strings.SplitSeq(transfers, ",") {
 		coding = strings.ToLower(strings.TrimSpace(coding))
 		if again := len(known) > 0 && known[len(known)-1] == coding; (coding == "chunked" || compressions[coding]) && !again {
 			known = append(known, coding)
 		}
+	}
+	last := len(known) - 1
+	if last >= 0 && known[last] == "chunked" {
+		last--
+	}
+	if inner := known[:last+1]; len(inner) > 0 && !slices.ContainsFunc(inner, func(coding string) bool { return !codings[coding] }) {
+		// The last content coding is taken off first, as the transfer coding must be.
+		out, known = fmt.Appendf(out, "Content-Encoding: %s\r\n", strings.Join(inner, ", ")), known[last+1:]
+		lengths = ""
 	}
 	if len(known) > 0 { // a length beside it does not count (RFC 9112, section 6.3)
 		return fmt.Appendf(out, "Transfer-Encoding: %s\r\n", strings.Join(known, ", ")), nil

@@ -157,6 +157,25 @@ func TestHeadersAsTheyAreMet(t *testing.T) {
 	}
 }
 
+// TestTransferCodings: a transfer coding that is a content coding, too, is taken off, before those. What else a body may be coded in is told.
+func TestTransferCodings(t *testing.T) {
+	const text = "<a href=/next>next</a>"
+	chunked := func(b []byte) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(b), b) }
+	zipped, twice := gzipped(text), gzipped(string(gzipped(text)))
+	for _, c := range []struct{ fields, body, kind string }{
+		{"Transfer-Encoding: gzip, chunked|", chunked(zipped), ""}, {"Transfer-Encoding: x-gzip|Content-Length: 5|Transfer-Encoding: Chunked|", chunked(zipped), ""}, {"Transfer-Encoding: GZIP|Content-Length: 5|", string(zipped), ""},
+		{"Content-Encoding: br|Transfer-Encoding: gzip, chunked|", chunked(gzipped(string(brotlied(text)))), ""}, {"Transfer-Encoding: gzip, chunked|Content-Encoding: gzip|", chunked(twice), ""},
+		{"Transfer-Encoding: gzip, chunked|", chunked([]byte(text)), "encoding"}, {"Transfer-Encoding: compress, chunked|", chunked([]byte(text)), "malformed"}, {"Transfer-Encoding: chunked, gzip|", string(gzipped(chunked([]byte(text)))), "malformed"},
+	} {
+		cfg, s := rawSite(t, map[string]string{"/": "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n" + strings.ReplaceAll(c.fields, "|", "\r\n") + "\r\n" + c.body})
+		r := run(t, cfg)
+		p := s.pages()[0]
+		if whole := c.kind == ""; (string(p.Body) == text) != whole || whole != (p.Error == "") || !whole && r.Errors[c.kind] != 1 || whole && len(p.Links) != 1 {
+			t.Errorf("%s: %q, error %q, %v", c.fields, p.Body, p.Error, r.Errors)
+		}
+	}
+}
+
 // TestRefreshInAHeader: a header that sends browsers on is a link, whatever the page is.
 func TestRefreshInAHeader(t *testing.T) {
 	page := func(more, body string) string {

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"bytes"
-	"html"
 	"strings"
 
 	"shoal/channel"
@@ -72,7 +71,7 @@ const maxTitle = 300
 
 // name returns the title as a reader sees it, on one line.
 func (p *page) name() string {
-	return strings.Join(strings.Fields(html.UnescapeString(strings.ToValidUTF8(string(p.title), ""))), " ")
+	return strings.Join(strings.Fields(markup.Text(strings.ToValidUTF8(string(p.title), ""))), " ")
 }
 
 // reader reads one document into a page.
@@ -360,7 +359,7 @@ func leadsNowhere(href string) bool {
 func isBlank(text []byte) bool {
 	for i, c := range text {
 		if c == '&' {
-			return strings.Trim(html.UnescapeString(string(text[i:])), " \t\n\f\r") == ""
+			return strings.Trim(markup.Text(string(text[i:])), " \t\n\f\r") == ""
 		}
 		if !markup.IsSpace(c) && c != 0 {
 			return false
@@ -372,7 +371,7 @@ func isBlank(text []byte) bool {
 // appendText appends text with each run of white space as one space.
 func appendText(to, raw []byte) []byte {
 	if bytes.IndexByte(raw, '&') >= 0 {
-		raw = []byte(html.UnescapeString(string(raw)))
+		raw = []byte(markup.Text(string(raw)))
 	}
 	for _, w := range bytes.Fields(raw) {
 		if len(to) > 0 {

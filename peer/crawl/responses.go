@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -70,7 +71,7 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 		p.Error, p.Change = kind+": "+r.err.Error(), channel.Errored
 	case r.status == http.StatusNotModified:
 		p.Change = channel.Unchanged
-	case r.status >= 300 && r.status < 400:
+	case r.status >= 300 && r.status < 400 && len(r.body) == 0:
 		err = s.redirect(r, &p)
 	case r.status == http.StatusNotFound || r.status == http.StatusGone:
 		p.Error, p.Change = kind, channel.Errored
@@ -80,9 +81,7 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 	case r.status >= 400 || r.status < 200:
 		p.Error, p.Change = kind, channel.Errored
 	default:
-		if r.err != nil { // the part that came is worth keeping
-			p.Error, p.Truncated = kind+": "+r.err.Error(), true
-		}
+		s.blemish(r, &p, kind)
 		duplicate, err = s.content(r, &p)
 	}
 	if err != nil {
@@ -99,6 +98,16 @@ func (s *session) handle(r *response) (end channel.Outcome, why string, err erro
 	s.frontier.done(r.it, s.hashes, duplicate)
 	s.hashes = s.hashes[:0]
 	return 0, "", nil
+}
+
+// blemish notes what is wrong with a page that is worth keeping all the same: only a part of it came, or its status is a redirect's and it leads nowhere.
+func (s *session) blemish(r *response, p *channel.Page, kind string) {
+	switch _, err := location(r); {
+	case r.err != nil:
+		p.Error, p.Truncated = kind+": "+r.err.Error(), !errors.Is(r.err, errCheck)
+	case mustRedirect(r.status) && err != nil:
+		s.noteBadRedirect(p, err)
+	}
 }
 
 // redact takes this computer's own addresses out of what a host answered, as far as that can be done without changing the page.
@@ -182,7 +191,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 			r.title = s.page.name()
 		}
 		p.Shingle = s.page.shingle
-		links, feeds = withRefresh(s.page.links, r), s.page.feeds
+		links, feeds = withHeader(s.page.links, s.page.feeds, r)
 		var worn bool
 		if duplicate, worn = s.traps.exhausted(s.page.same); worn {
 			s.count("skipped-trap")
@@ -199,7 +208,7 @@ func (s *session) content(r *response, p *channel.Page) (duplicate bool, err err
 			e.says = s.newsOf(&e)
 			links, entries = append(links, e.url), append(entries, e)
 		}
-		links = withRefresh(links, r)
+		links, feeds = withHeader(links, nil, r)
 	}
 	if asks.nofollow {
 		s.report.Errors["skipped-nofollow"] += len(links)

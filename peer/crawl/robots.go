@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -73,7 +74,7 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 		case r.status >= 400:
 			s.setRobots(&robots.Rules{}, robotsNone, 0)
 			return 0, "", nil
-		case r.err != nil: // what came may lack the rule that matters
+		case r.err != nil && !errors.Is(r.err, errCheck): // what came may lack the rule that matters
 			s.report.Robots = robotsUnreachable
 			s.count(kindOf(r.err))
 			return channel.Failed, fmt.Sprintf("robots.txt broke off: %v", r.err), nil

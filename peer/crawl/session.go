@@ -273,6 +273,6 @@ func (s *session) visited(r *response, change channel.Change, kind string) {
 	if s.cfg.OnVisit == nil {
 		return
 	}
-	s.cfg.OnVisit(Visit{URL: r.it.url, At: r.at, Took: r.rtt, Status: r.status, Kind: kind, Bytes: len(r.body), Change: change,
+	s.cfg.OnVisit(Visit{URL: r.it.url, At: r.at, Took: r.rtt, Status: r.status, Kind: kind, Bytes: len(r.body) + r.rest.n, Change: change,
 		Pages: s.report.Pages, Left: s.unfetched(), Title: r.title})
 }

@@ -3,6 +3,7 @@ package crawl
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 // Bounds of sitemaps (https://www.sitemaps.org/protocol.html allows 50 MiB and 50,000 URLs a file).
 const (
 	maxSitemaps    = 10       // files of one crawl, indexes included
-	maxSitemap     = 10 << 20 // bytes of a file, decompressed
+	maxSitemap     = 10 << 20 // bytes of a file, decompressed, that are looked at; up to maxUnzipped are read
 	maxSitemapURLs = 50_000   // of the channel, of all files together; and entries that are read of one file
 	maxEntries     = 200_000  // entries that are read of all files together
 )
@@ -42,12 +43,14 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 	files.add(s.ownFiles(named))
 	read := entryReader{room: min(maxSitemapURLs, max(4*s.budget, 1000)), most: maxEntries, gen: s.cfg.Header.Gen, wanted: s.ownPage}
 	s.asked = 0
+	before := s.fetch.read.Load()
 	for read.room > 0 && read.most > 0 {
 		u, ok := s.nextSitemap(files)
 		if !ok {
 			break
 		}
-		r := s.fetch.get(ctx, item{url: u, hash: urlHash(u), any: true}, s.fetch.fields, maxSitemap)
+		left := maxSitemaps*maxSitemap - int(s.fetch.read.Load()-before) // what long files may cost
+		r := s.fetch.get(ctx, item{url: u, hash: urlHash(u), any: true, long: true}, s.fetch.fields, max(maxSitemap, min(maxUnzipped, left)))
 		if err := s.ended(ctx, &r); err != nil {
 			return nil, err
 		}
@@ -58,14 +61,14 @@ func (s *session) readSitemaps(ctx context.Context) (found []listed, err error) 
 				continue
 			}
 		}
-		if r.err != nil || r.status != 200 {
+		if r.err != nil && !errors.Is(r.err, errCheck) || r.status != 200 {
 			s.count("sitemap")
 		}
 		if r.status != 200 || len(r.body) == 0 { // what came of a file that broke off counts
 			continue
 		}
 		read.waiting = files.waiting()
-		pages, more := read.entries(sitemap.Open(unzipped(r.body, read.gen), contentTypeOf(r.header)), u)
+		pages, more := read.entries(sitemap.Open(partOf(&r, read.gen), contentTypeOf(r.header)), u)
 		found = append(found, pages...)
 		files.add(s.ownFiles(more))
 	}

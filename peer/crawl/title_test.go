@@ -10,6 +10,7 @@ func TestTitles(t *testing.T) {
 	var p page
 	for doc, want := range map[string]string{
 		"<title>\n A &amp; B\n</title><p>x":                            "A & B",
+		"<title>a&#9b &#x800000041; &copyc &notit;</title>":            "a b \uFFFD ©c ¬it;",
 		"<title>one</title><title>two</title>":                         "one",
 		"<svg><title>drawn</title></svg><title>shown</title>":          "shown",
 		"<template><title>kept</title></template><title>shown</title>": "shown",

@@ -134,16 +134,17 @@ func (b *builder) quietly(url, last uint64) {
 	all[i].Urls = append(all[i].Urls, url)
 }
 
-// leadsTo is where a redirect leads; empty: the page is none.
+// leadsTo is where a redirect leads; empty: the page is none. Peers send the body of one that leads nowhere, as a page that browsers show.
 func leadsTo(p *channel.Page) string {
-	if p.Status < 300 || p.Status > 399 {
+	location := warc.Field(p.Header, "Location")
+	if p.Status < 300 || p.Status > 399 || location == "" || len(p.Body) > 0 {
 		return ""
 	}
 	base, err := url.Parse(p.URL)
 	if err != nil {
 		return ""
 	}
-	to, err := base.Parse(warc.Field(p.Header, "Location"))
+	to, err := base.Parse(location)
 	if err != nil || len(to.String()) > channel.MaxURL {
 		return ""
 	}
