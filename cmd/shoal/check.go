@@ -251,7 +251,7 @@ func (st *station) checks(context.Context) []desk.Finding {
 		st.publishing.Unlock()
 	}
 	found = append(append(found, checkData(st.cfg.data, time.Now())...), st.releases.lacking()...)
-	if f, is := st.newerKey(time.Now()); is {
+	if f, is := newerKey(st.keys, time.Now()); is {
 		found = append(found, f)
 	}
 	if n := st.archive.Missing(); n > 0 {
@@ -278,16 +278,16 @@ func (st *station) checks(context.Context) []desk.Finding {
 	return found
 }
 
-// newerKey is what to say where the data folder has a newer working key than this manager works with.
-func (st *station) newerKey(now time.Time) (f desk.Finding, is bool) {
-	if _, err := os.Stat(st.keys.Dir); err != nil {
+// newerKey is what to say where the data folder has a newer working key than those with which this manager works.
+func newerKey(k *member.Keys, now time.Time) (f desk.Finding, is bool) {
+	if _, err := os.Stat(k.Dir); err != nil {
 		return f, false // checkData says so
 	}
-	disk, err := member.LoadOrCreate(st.keys.Dir, now)
+	disk, err := member.LoadOrCreate(k.Dir, now)
 	if err != nil {
 		return f, false // checkData says so
 	}
-	mine, newer := st.keys.Authority.Delegation(), disk.Authority.Delegation()
+	mine, newer := k.Authority.Delegation(), disk.Authority.Delegation()
 	if newer.Serial <= mine.Serial || newer.Key == mine.Key {
 		return f, false
 	}

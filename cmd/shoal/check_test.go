@@ -110,21 +110,20 @@ func TestCheckNewerKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		st := &station{keys: mine}
-		if f, is := st.newerKey(now); is {
+		if f, is := newerKey(mine, now); is {
 			t.Errorf("with the key of the folder it says %+v", f)
 		}
 		if _, err := member.Rotate(dir, now, stolen); err != nil {
 			t.Fatal(err)
 		}
-		f, is := st.newerKey(now)
+		f, is := newerKey(mine, now)
 		if level := map[bool]string{false: desk.Warning, true: desk.Error}[stolen]; !is || f.Level != level || strings.Contains(f.What, "stolen") != stolen || !strings.Contains(f.Mend, "Start the manager again") {
 			t.Errorf("stolen %v: it says %+v", stolen, f)
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		if _, is := st.newerKey(now); is {
+		if _, is := newerKey(mine, now); is {
 			t.Error("it tells of keys that are gone")
 		}
 		if _, err := os.Stat(dir); err == nil {

@@ -141,7 +141,7 @@ func (d *Desk) Split(ctx context.Context, id channel.ID, dirs []string) ([]chann
 			continue
 		}
 		ids = append(ids, got)
-		if err := d.hand(ctx, id, got, &parts[i].Scope); err != nil {
+		if err := hand(ctx, d, id, got, &parts[i].Scope); err != nil {
 			return ids, dirs, err
 		}
 	}
@@ -193,7 +193,7 @@ type Mover interface {
 }
 
 // hand makes the pages of a scope another channel's. Without an archive they are fetched anew.
-func (d *Desk) hand(ctx context.Context, from, to channel.ID, scope *channel.Scope) error {
+func hand(ctx context.Context, d *Desk, from, to channel.ID, scope *channel.Scope) error {
 	a, ok := d.files.(Mover)
 	if !ok || from == to {
 		return nil

@@ -3,6 +3,7 @@ package crawl
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"regexp"
 
@@ -46,7 +47,7 @@ func pack(r io.Reader, begin []byte, most int) (p packed, truncated bool, err er
 		}
 	}
 	_ = z.Close()
-	if p.gzip = out.Bytes(); err == io.EOF {
+	if p.gzip = out.Bytes(); errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return p, truncated, err
