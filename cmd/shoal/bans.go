@@ -83,8 +83,10 @@ func (st *station) evict(n bannedNote, of []wire.Connected) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), evictTime)
 	defer cancel()
-	_, err := st.archive.Evict(ctx, names)
-	return err
+	if _, err := st.archive.Evict(ctx, names); err != nil {
+		return fmt.Errorf("the ban is kept, but not all that it has claimed is freed: %w; ban once more, or wait until its leases end", err)
+	}
+	return nil
 }
 
 const evictTime = 10 * time.Second

@@ -1,11 +1,14 @@
 package archive
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"shoal/channel"
 	"shoal/channel/lease"
+	"shoal/internal/lab/waiting"
+	"shoal/manager/archive/ledger"
 )
 
 // Who is banned loses what it has claimed: by its own name, and by that of its account, where no connection tells any more whose account it is.
@@ -32,6 +35,40 @@ func TestEvict(t *testing.T) {
 	late := bad.chunk(channel.ChunkBody{Pages: []channel.Page{bad.page("/", home, channel.Changed)}})
 	if got, err := a.Put(t.Context(), "bad", late); err != nil || got.Status != lease.Fenced {
 		t.Errorf("a chunk of a peer that was evicted: %v, %v", got.Status, err)
+	}
+}
+
+// TestEvictWaitsForFew has chunks of other peers be stored for a long time while somebody is banned: what that one has claimed ends meanwhile. On a busy
+// computer a ban that waits for one channel after the other would not end in time.
+func TestEvictWaitsForFew(t *testing.T) {
+	a, _, _ := watched(t)
+	const busy = 10
+	for id := range channel.ID(busy) {
+		start(t, a, "good", id+1, 1)
+	}
+	start(t, a, "bad", busy+1, 1)
+	var held []*ledger.Revision
+	for id := channel.ID(1); id < busy; id += 2 {
+		r, err := a.ReviseBoth(id, id+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = append(held, r)
+	}
+	over := make(chan error, 1)
+	go func() {
+		n, err := a.Evict(t.Context(), []string{"bad"})
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%d claims ended", n)
+		}
+		over <- err
+	}()
+	waiting.Until(t, "the claim ends", func() bool { return a.Stats().Leases == busy }, nil)
+	for _, r := range held {
+		r.Release()
+	}
+	if err := <-over; err != nil {
+		t.Error(err)
 	}
 }
 

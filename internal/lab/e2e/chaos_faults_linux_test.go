@@ -442,6 +442,7 @@ func (c *chaosRun) answer(k chaos.Kind, method, path string, in []byte) (out []b
 	status, body, err := c.page.ask(c.t, chaosAnswer+c.rest(), method, path, in)
 	if err != nil {
 		c.vain[k]++
+		c.lately = err.Error()
 		return nil, false
 	}
 	if status == http.StatusOK {
@@ -451,6 +452,7 @@ func (c *chaosRun) answer(k chaos.Kind, method, path string, in []byte) (out []b
 	switch {
 	case status >= 500: // it starts or ends, or its disk is full
 		c.vain[k]++
+		c.lately = string(body)
 	case status == http.StatusBadRequest && path == "/hosts/unblock" && strings.Contains(string(body), "is not blocked"): // its block came to nothing
 		return body, true
 	case status == http.StatusBadRequest && path == "/peers/purge" && strings.Contains(string(body), "has delivered nothing"): // nor is it known since the manager's start

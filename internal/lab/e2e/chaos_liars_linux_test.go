@@ -91,7 +91,7 @@ func (c *chaosRun) takeBack() string {
 			continue
 		}
 		if !c.ask(chaos.Liar, http.MethodPost, "/peers/ban", map[string]any{"peer": id, "banned": true, "unknown": true}) || !c.ask(chaos.Liar, http.MethodPost, "/peers/purge", map[string]any{"peer": id}) {
-			return "what a liar delivered is to be taken back"
+			return "what a liar delivered is to be taken back: " + c.lately
 		}
 		c.taken[id] = true
 	}

@@ -210,6 +210,7 @@ type chaosRun struct {
 	began    map[chaos.Kind]int // faults that were injected
 	failed   map[chaos.Kind]int // those of them that came to nothing: the manager was down, or there was nothing to do
 	vain     map[chaos.Kind]int // requests for them, and for their end, that came to nothing
+	lately   string             // what became of the last of them
 	upgrades int
 	imports  int // of hosts that were removed or taken down before
 	ended    int // the manager, by itself, as it may

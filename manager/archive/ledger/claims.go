@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"shoal/channel"
@@ -280,24 +281,45 @@ func (l *Ledger) Evict(ctx context.Context, names []string) (released int, err e
 	for _, n := range names {
 		gone.peers[lease.PeerOf(n)], gone.numbers[l.DelivererNumber(n)] = true, true
 	}
+	var mu sync.Mutex // of released, failed and cut
 	var failed []error
-	for _, id := range l.deadlines.channels() {
-		if err := ctx.Err(); err != nil {
-			return released, errors.Join(append(failed, err)...)
-		}
-		was := false
-		err := settled(ctx, l, id, func(c *channelState) (err error) {
-			was, err = l.evict(id, c, gone)
-			return err
+	cut := false
+	var wg sync.WaitGroup
+	ids := make(chan channel.ID)
+	for range evictors {
+		wg.Go(func() {
+			for id := range ids {
+				was := false
+				err := settled(ctx, l, id, func(c *channelState) (err error) {
+					was, err = l.evict(id, c, gone)
+					return err
+				})
+				mu.Lock()
+				switch {
+				case err != nil && ctx.Err() != nil:
+					cut = true
+				case err != nil:
+					failed = append(failed, err)
+				case was:
+					released++
+				}
+				mu.Unlock()
+			}
 		})
-		if err != nil {
-			failed = append(failed, err)
-		} else if was {
-			released++
-		}
+	}
+	for _, id := range l.deadlines.channels() {
+		ids <- id
+	}
+	close(ids)
+	wg.Wait()
+	if cut {
+		failed = append(failed, ctx.Err())
 	}
 	return released, errors.Join(failed...)
 }
+
+// evictors is how many channels Evict looks at at a time: it may have to wait for each, until a chunk is stored.
+const evictors = 32
 
 // evicted are members whose claims end.
 type evicted struct {
