@@ -136,6 +136,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	said := &tables.Log{To: log}
 	opt := badgerOptions(cfg.Dir, said)
 	opt.MemTableSize = cmp.Or(cfg.memTable, opt.MemTableSize)
+	if err := tables.Writable(cfg.Dir); err != nil {
+		return nil, explain(cfg.Dir, err)
+	}
 	if err := tables.Check(opt); err != nil {
 		return nil, explain(cfg.Dir, damage(err))
 	}

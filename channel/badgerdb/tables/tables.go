@@ -37,12 +37,9 @@ var ErrChanged = errors.New("its bytes are not what was written")
 // ErrInUse is returned when another process has the folder open. Its unfinished writes look like damage from outside.
 var ErrInUse = errors.New("another process has it open")
 
-// Check checks a folder before it is opened: whether it can be written, its logs, and the tables that the manifest
-// names. It removes log files without a byte, which a crash left.
+// Check checks a folder before it is opened: its logs, and the tables that the manifest names. It removes log files
+// without a byte, which a crash left.
 func Check(o badger.Options) error {
-	if err := Writable(o.Dir); err != nil { // Badger's own error for it does not wrap the system's
-		return err
-	}
 	if err := unused(o.Dir, func() error { return removeEmpty(o.Dir) }); err != nil {
 		return err
 	}
@@ -53,7 +50,8 @@ func Check(o badger.Options) error {
 	return err
 }
 
-// Writable tries whether a folder can be written, and the file by which Badger holds it.
+// Writable tries whether a folder can be written, and the file by which Badger holds it. Badger's own error does not
+// wrap the system's.
 func Writable(dir string) error {
 	probe := filepath.Join(dir, ".writable")
 	if err := os.WriteFile(probe, nil, 0o600); err != nil {

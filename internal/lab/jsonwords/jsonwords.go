@@ -25,8 +25,8 @@ var (
 // unixTime is a number that is the Unix time of a moment in this century and no count that tests have.
 const unixTime = 1e9
 
-// nullable are keys of which null means that there is nothing: no purge is under way, a verification found no problems.
-var nullable = []string{"purge", "problems"}
+// nullable are keys of which null means that there is nothing: no purge is under way.
+var nullable = []string{"purge"}
 
 // Complaints says what is wrong in a text of JSON values, one after the other. Names are keys whose objects have names of things for keys, as
 // kinds of errors.

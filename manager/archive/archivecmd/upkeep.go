@@ -320,14 +320,12 @@ func (c *Stats) Run(ctx context.Context, to IO) error {
 		if c.JSON {
 			return json.NewEncoder(to.Out).Encode(s)
 		}
+		pages := "pages       not counted yet; the manager counts them soon after its start\n"
 		if !s.Counted.IsZero() {
-			_, err := fmt.Fprintf(to.Out, "pages       %d stored now\nverified    %d of them\nprovisional %d\nwithdrawn   %d\n", s.Verified+s.Provisional+s.Withdrawn, s.Verified, s.Provisional, s.Withdrawn)
-			if err != nil {
-				return err
-			}
+			pages = fmt.Sprintf("pages       %d stored now\nverified    %d of them\nprovisional %d\nwithdrawn   %d\n", s.Verified+s.Provisional+s.Withdrawn, s.Verified, s.Provisional, s.Withdrawn)
 		}
-		_, err := fmt.Fprintf(to.Out, "files       %d\n\nsince the archive began\nversions    %d of pages stored, of %d bytes\nunchanged   %d visits that found what was stored\nchunks      %d\nchanges     %d told in the feed\n",
-			s.Files, s.Pages, s.Bytes, s.Unchanged, s.Chunks, s.Events)
+		_, err := fmt.Fprintf(to.Out, "%sfiles       %d\n\nsince the archive began\nversions    %d of pages stored, of %d bytes\nunchanged   %d visits that found what was stored\nchunks      %d\nchanges     %d told in the feed\n",
+			pages, s.Files, s.Pages, s.Bytes, s.Unchanged, s.Chunks, s.Events)
 		return err
 	}
 	return c.do(ctx, func(a *archive.Archive) error {

@@ -91,7 +91,7 @@ func (u *Upkeep) verifyState(ctx context.Context, v *Verified) error {
 
 // verify looks at segments and index.
 func (u *Upkeep) verify(ctx context.Context, progress func(done, all int64)) (Verified, error) {
-	v := Verified{whole: records{}, short: map[uint32]segment.Location{}, upTo: map[uint32]segment.Info{}}
+	v := Verified{Problems: []Problem{}, whole: records{}, short: map[uint32]segment.Location{}, upTo: map[uint32]segment.Info{}}
 	all, err := u.ledger.Segments(ctx)
 	if err != nil {
 		return v, fmt.Errorf("verify: %w", err)

@@ -132,6 +132,9 @@ func openTables(cfg Config) (*Store, error) {
 }
 
 func (s *Store) open(o badger.Options) (err error) {
+	if err := tables.Writable(o.Dir); err != nil {
+		return err
+	}
 	if err := tables.Check(o); err != nil {
 		return err
 	}
