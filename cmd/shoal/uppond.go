@@ -140,7 +140,7 @@ const pondMark = "crawls-a-pond"
 
 // onlyPond refuses a data folder whose network crawls a pond to a manager that is to crawl the Web: no host of its channels would be found there.
 func onlyPond(data string) error {
-	if _, err := os.Stat(filepath.Join(data, pondMark)); err != nil {
+	if !crawlsPond(data) {
 		return nil
 	}
 	other := "give --pond with the address where it is served"
