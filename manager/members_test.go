@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"shoal/manager"
+	"shoal/manager/api"
 	"shoal/manager/conduct"
 	"shoal/manager/desk"
 )
@@ -173,7 +175,15 @@ func TestPurgeFromTheDesk(t *testing.T) {
 	b.swarm.refuse = true
 	b.swarm.mu.Unlock()
 	until(t, "tasks to end", func() bool { i, err := b.m.Strategy(t.Context()); return err == nil && i.Sequencers.Sites == 0 })
-	if err := b.d.StartPurge(t.Context(), "peer"); err != nil {
+	h, err := api.Handler(api.Config{Desk: b.d})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := api.Local(h)
+	if err := c.Do(t.Context(), http.MethodPost, "/peers/purge", nil, api.PurgePeer{Peer: "peer", Dry: true, Start: true}, nil); err == nil || !strings.Contains(err.Error(), "want one of them") {
+		t.Errorf("a count that begins: %v", err)
+	}
+	if err := c.Do(t.Context(), http.MethodPost, "/peers/purge", nil, api.PurgePeer{Peer: "peer", Start: true}, nil); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "nothing to be left", func() bool {

@@ -61,7 +61,7 @@ func (s *server) routes() []route {
 		{method: "GET", path: "/peers", what: "Members that the manager knows of.", out: []desk.Peer{}, serve: s.peers},
 		{method: "POST", path: "/peers/invite", what: "Make a join string with an invite.", in: Invite{}, out: Invited{}, serve: s.invite},
 		{method: "POST", path: "/peers/ban", what: "Refuse a peer or an account from now on, or no longer.", in: Ban{}, serve: s.ban},
-		{method: "POST", path: "/peers/purge", what: "Take back all that a peer, or the peers of an account, have delivered; crawl those channels first. With dry it only counts.", in: PurgePeer{}, out: desk.PurgedPeer{}, serve: s.purgePeer},
+		{method: "POST", path: "/peers/purge", what: "Take back all that a peer, or the peers of an account, have delivered; crawl those channels first. With dry it only counts; with start it answers at once and goes on by itself.", in: PurgePeer{}, out: desk.PurgedPeer{}, serve: s.purgePeer},
 		{method: "GET", path: "/peers/purge", what: "How far the purge is that is under way.", out: Purging{}, serve: s.purging},
 		{method: "GET", path: "/peers/conduct", what: "Members that an operator should look at, the worst first: what they did that brought nothing, since when, and what to do.", out: Conduct{}, serve: s.conduct},
 		{method: "GET", path: "/peers/banned", what: "Peers and accounts that are refused.", out: Banned{}, serve: s.banned},

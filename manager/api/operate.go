@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 
 	"shoal/manager"
@@ -144,6 +145,8 @@ func (s *server) invite(_ http.ResponseWriter, r *http.Request) (any, error) {
 type PurgePeer struct {
 	Peer string `json:"peer"`
 	Dry  bool   `json:"dry,omitempty"` // only count what would be taken back
+	// Start says not to wait for the end, which may take minutes: GET tells how far it is, and a restart goes on with it.
+	Start bool `json:"start,omitempty"`
 }
 
 // Purging is how far a purge of what members delivered is.
@@ -160,8 +163,13 @@ func (s *server) purgePeer(_ http.ResponseWriter, r *http.Request) (any, error) 
 	if err := body(r, &ask); err != nil {
 		return nil, err
 	}
-	if ask.Dry {
+	switch {
+	case ask.Dry && ask.Start:
+		return nil, fmt.Errorf("%w: dry only counts, and start begins: want one of them", errAsk)
+	case ask.Dry:
 		return s.cfg.Desk.PurgeCount(r.Context(), ask.Peer)
+	case ask.Start:
+		return nil, s.cfg.Desk.StartPurge(r.Context(), ask.Peer)
 	}
 	return s.cfg.Desk.PurgePeer(r.Context(), ask.Peer)
 }

@@ -90,7 +90,7 @@ func (c *chaosRun) takeBack() string {
 		if c.taken[id] {
 			continue
 		}
-		if !c.ask(chaos.Liar, http.MethodPost, "/peers/ban", map[string]any{"peer": id, "banned": true, "unknown": true}) || !c.ask(chaos.Liar, http.MethodPost, "/peers/purge", map[string]any{"peer": id}) {
+		if !c.ask(chaos.Liar, http.MethodPost, "/peers/ban", map[string]any{"peer": id, "banned": true, "unknown": true}) || !c.ask(chaos.Liar, http.MethodPost, "/peers/purge", map[string]any{"peer": id, "start": true}) {
 			return "what a liar delivered is to be taken back: " + c.lately
 		}
 		c.taken[id] = true
