@@ -59,13 +59,8 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// body appends the decoded body to buf, at most limit bytes of it.
-func (d *decoder) body(resp *http.Response, buf []byte, limit int) (out []byte, truncated bool, err error) {
-	out, _, truncated, err = d.long(resp, buf, limit, limit)
-	return out, truncated, err
-}
-
-// long does the same, and gives what comes behind limit bytes of a body that is not gzip itself, at most most bytes in all.
+// long appends the decoded body to buf, at most limit bytes of it. It gives what comes behind them of a body that is not gzip itself, too, at most most
+// bytes in all.
 func (d *decoder) long(resp *http.Response, buf []byte, limit, most int) (out []byte, rest packed, truncated bool, err error) {
 	wire := &counter{r: resp.Body, most: math.MaxInt64}
 	r, encoded, err := d.reader(wire, resp.Header.Values("Content-Encoding"), int64(most)+encodingSlack)
