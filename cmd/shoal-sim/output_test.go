@@ -1,23 +1,17 @@
 package main
 
 import (
-	"errors"
 	"strings"
 	"testing"
+
+	"shoal/internal/lab/nospace"
 )
-
-// full takes nothing, as /dev/full does.
-type full struct{}
-
-var errFull = errors.New("no space left on device")
-
-func (full) Write([]byte) (int, error) { return 0, errFull }
 
 // TestAnswersThatCannotBeWritten: a command whose answer goes nowhere fails, and says why.
 func TestAnswersThatCannotBeWritten(t *testing.T) {
 	for _, args := range []string{"version"} {
 		var said strings.Builder
-		if code := run(t.Context(), strings.Fields(args), streams{out: full{}, err: &said}); code != 1 || !strings.Contains(said.String(), errFull.Error()) {
+		if code := run(t.Context(), strings.Fields(args), streams{out: nospace.Output{}, err: &said}); code != 1 || !strings.Contains(said.String(), nospace.Err.Error()) {
 			t.Errorf("shoal-sim %s: status %d: %s", args, code, &said)
 		}
 	}

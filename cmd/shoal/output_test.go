@@ -1,21 +1,14 @@
 package main
 
 import (
-	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"shoal/internal/lab/nospace"
 	"shoal/internal/member"
 )
-
-// fullDevice takes nothing, as /dev/full does.
-type fullDevice struct{}
-
-var errFull = errors.New("no space left on device")
-
-func (fullDevice) Write([]byte) (int, error) { return 0, errFull }
 
 // TestAnswersThatCannotBeWritten: a command whose answer goes nowhere fails, and says why.
 func TestAnswersThatCannotBeWritten(t *testing.T) {
@@ -35,7 +28,7 @@ func TestAnswersThatCannotBeWritten(t *testing.T) {
 	for _, args := range []string{"version", "version --json", "man", "completion bash", "completion fish", "key show" + of, "key show --json" + of, "key backup" + of,
 		"check" + of, "check --json" + of, "channel list" + of, "channel list --json" + of, "host list" + of, "archive stats" + of} {
 		var said strings.Builder
-		if code := run(t.Context(), strings.Fields(args), streams{fullDevice{}, &said}); code != 1 || !strings.Contains(said.String(), errFull.Error()) {
+		if code := run(t.Context(), strings.Fields(args), streams{nospace.Output{}, &said}); code != 1 || !strings.Contains(said.String(), nospace.Err.Error()) {
 			t.Errorf("shoal %s: status %d: %s", args, code, &said)
 		}
 	}

@@ -95,6 +95,7 @@ var rules = []rule{
 	{"internal/lab/waiting", []string{"internal/lab/standstill"}, false, "it starts tests and has them wait, and knows none"},
 	{"internal/lab/scenario", nil, false, "a leaf: it reads files and knows nothing of what is played"},
 	{"internal/lab/jsonwords", nil, false, "a leaf: it reads what programs print and knows none"},
+	{"internal/lab/nospace", nil, false, "a leaf: it is an output, and knows no program"},
 	{"internal/pgserver", nil, false, "a leaf: it finds and runs a program"},
 	{"internal/smallbucket", nil, false, "a leaf: it keeps objects and knows not what they mean"},
 	{"internal/lab/doclines", nil, false, "a leaf: it reads pages and knows no program"},
