@@ -3,12 +3,13 @@ package manager_test
 import (
 	"testing"
 
+	"shoal/manager"
 	"shoal/manager/desk"
 )
 
 // TestResetKeepsTheOperatorsBlock resets hosts that the operator blocked: what reports told is forgotten, and they stay blocked, for the reason that was given first.
 func TestResetKeepsTheOperatorsBlock(t *testing.T) {
-	b := open(t, t.TempDir(), nil)
+	b := open(t, t.TempDir(), func(_ *manager.Config, s *swarm) { s.recalls = true })
 	b.add(t, "https://a.example")
 	for _, why := range []string{"asked to, ticket 12", desk.Unsaid} {
 		if err := b.d.Block(t.Context(), "a.example", why); err != nil {
