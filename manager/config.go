@@ -23,6 +23,8 @@ type Archive interface {
 	Deposit(ctx context.Context, s channel.Signed, body []byte) error
 	// TakeBack ends a task that a peer may have taken, unless it was claimed. The feed says so.
 	TakeBack(ctx context.Context, id channel.ID, gen channel.Gen) error
+	// Lost ends a task that was never deposited, so that no peer can have it. The feed says so.
+	Lost(ctx context.Context, id channel.ID, gen channel.Gen) error
 	// Feed reads at most n entries behind the cursor; none at once when there are none.
 	Feed(ctx context.Context, cursor string, n int) (entries []archive.Entry, next string, err error)
 	// Notify returns a channel that is closed when the feed grows.

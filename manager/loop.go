@@ -136,6 +136,7 @@ func (m *Manager) round(ctx context.Context, now time.Time) {
 	ruleAgain(m.auditor, now)
 	deliveries{m.auditor}.judgeLate(now)
 	m.tuning.judgeClock(now)
+	m.lost.look(ctx, now)
 	m.hand.dispatch(ctx, now)
 	m.find.admit(ctx, now)
 	m.keep.save(now, false)

@@ -95,8 +95,29 @@ func open(t *testing.T, dir string, edit func(*manager.Config, *swarm), instead 
 		})
 	}
 	t.Cleanup(b.stop)
+	t.Cleanup(func() {
+		if t.Failed() {
+			b.tell(t)
+		}
+	})
 	close(start)
 	return b
+}
+
+// tell says how the manager of a test that has failed stands.
+func (b *bench) tell(t *testing.T) {
+	t.Helper()
+	ctx := context.Background()
+	i, err := b.m.Strategy(ctx)
+	t.Logf("notices: %q; strategy: %+v, %v", b.m.Overview().Notices, i, err)
+	chs, err := b.db.List(ctx, 0, 4)
+	if err != nil {
+		t.Log(err)
+	}
+	for _, ch := range chs {
+		row, events, _ := b.row(ch.ID)
+		t.Logf("channel %d: %+v\nnow %+v\n%+v", ch.ID, ch, row, events)
+	}
 }
 
 // row is what the desk shows of a channel; false: there is none.

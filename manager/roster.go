@@ -19,6 +19,7 @@ type roster struct {
 	keep   *keeper
 	tune   *tuning
 	near   *nearness
+	lost   lost
 	adding int // links of the channel that is being added
 }
 
@@ -41,11 +42,15 @@ func (ro *roster) add(now time.Time, r channel.Hot) error {
 	if f.Weight == 0 {
 		f.Weight = r.Weight
 	}
+	f.Flags &^= recrawl.Pinned | recrawl.Paused // an operator may have changed that while no manager ran, or just before one was killed
 	if r.Group > 0 {
 		f.Group, f.Flags = uint8(r.Group-1), f.Flags|recrawl.Pinned
 	}
 	if r.State != channel.Active {
 		f.Flags |= recrawl.Paused
+	}
+	if issue.Phase == lease.Awaited {
+		ro.lost.tasks = append(ro.lost.tasks, awaited{r.ID, issue.Gen})
 	}
 	if issue.Out() || issue.Phase == lease.Pausing {
 		f.Out = 1
@@ -153,6 +158,7 @@ func (ro *roster) Edited(ctx context.Context, before, after *channel.Channel) er
 			}
 		}
 		failed = errors.Join(failed, ro.wake(s))
+		ro.keep.dirty[s] = struct{}{}
 		ro.sched.Edit(s, func(f *recrawl.Facts) {
 			f.Weight = f.Weighed() * Importance(&after.Settings) / Importance(&before.Settings)
 			f.Flags &^= recrawl.Pinned

@@ -299,3 +299,13 @@ func (f *Fence) TakeBack(gen channel.Gen) Step {
 	f.Gen, f.Peer, f.hold, f.progress, f.stored, f.again = gen, 0, released, false, false, false
 	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: gen, Until: until}}
 }
+
+// Lost is TakeBack of a generation that was never deposited, so that no peer can have it: its manager was killed between writing it and leaving its body. Of one that was
+// deposited nothing changes.
+func (f *Fence) Lost(gen channel.Gen) Step {
+	if gen <= max(f.Gen, f.Offered) || f.hold == running {
+		return Step{}
+	}
+	f.Offered = gen
+	return f.TakeBack(gen)
+}

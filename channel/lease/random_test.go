@@ -97,6 +97,17 @@ func TestRandomInterleavings(t *testing.T) {
 					w.crashManager()
 				}
 			},
+			"killed before the deposit": func(t *rapid.T) {
+				gen, err := w.killed(time.Duration(rapid.IntRange(1, 20).Draw(t, "minutes")) * time.Minute)
+				if err == nil {
+					send(func() { w.archived(w.fence.Lost(gen)) })
+				}
+			},
+			"looks for lost ones": func(t *rapid.T) {
+				if gen := w.issue.Gen; w.issue.Phase == Awaited {
+					send(func() { w.archived(w.fence.Lost(gen)) })
+				}
+			},
 			"claim": func(t *rapid.T) {
 				p := who()
 				if len(tasks[p.name]) == 0 {

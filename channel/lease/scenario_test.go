@@ -57,6 +57,12 @@ func (w *world) do(t *testing.T, f []string) string {
 			return "manager: " + err.Error()
 		}
 		return fmt.Sprintf("manager: gen %d, try %d", g, w.issue.Tries)
+	case "killed": // killed WAIT
+		g, err := w.killed(dur(1))
+		if err != nil {
+			return "manager: " + err.Error()
+		}
+		return fmt.Sprintf("manager: gen %d %v", g, w.issue.Phase)
 	case "placed":
 		w.save(w.issue.Placed(gen(1)))
 		return fmt.Sprintf("manager: %v until %v", w.issue.Phase, w.issue.Deadline().Sub(epoch))
@@ -86,6 +92,9 @@ func (w *world) do(t *testing.T, f []string) string {
 		return fmt.Sprintf("archive: fence at gen %d, free from %v on", w.fence.Gen, w.freed[len(w.freed)-1].from.Sub(epoch))
 	case "take-back": // take-back GEN: by the manager
 		w.archived(w.fence.TakeBack(gen(1)))
+		return fmt.Sprintf("archive: fence at gen %d", w.fence.Gen)
+	case "lost": // lost GEN: by the manager, after its start
+		w.archived(w.fence.Lost(gen(1)))
 		return fmt.Sprintf("archive: fence at gen %d", w.fence.Gen)
 	case "backup":
 		w.backUp()

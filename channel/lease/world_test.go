@@ -94,6 +94,20 @@ func (w *world) next(wait time.Duration) (channel.Gen, error) {
 	return gen, nil
 }
 
+// killed hands out as next does, and has the manager killed before the task is deposited.
+func (w *world) killed(wait time.Duration) (channel.Gen, error) {
+	latest := w.now.Add(wait)
+	gen, err := w.issue.Next(w.now, latest, w.terms)
+	if err != nil {
+		return 0, err
+	}
+	w.issueDisk = w.issue
+	w.latest[gen], w.gens = latest, gen
+	w.tries++
+	w.crashManager()
+	return gen, nil
+}
+
 func (w *world) deposit(gen channel.Gen) Reply {
 	s := w.fence.Deposit(gen)
 	w.archived(s)

@@ -283,5 +283,10 @@ func (a *Archive) Run(ctx context.Context) error {
 	return a.Ledger.Run(ctx)
 }
 
+// Lost ends a task that was never deposited, so that no peer can have it.
+func (a *Archive) Lost(ctx context.Context, id channel.ID, gen channel.Gen) error {
+	return ledger.Lost(ctx, a.Ledger, id, gen)
+}
+
 // Close closes the archive after the calls that are under way.
 func (a *Archive) Close() error { return a.Ledger.Close() }

@@ -376,9 +376,18 @@ func repeated(ctx context.Context, l *Ledger, do func() error) error {
 
 // TakeBack ends a task of which it is not known whether a peer took it, unless it was claimed. What a peer claims of it later is refused.
 func (l *Ledger) TakeBack(ctx context.Context, id channel.ID, gen channel.Gen) error {
+	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.TakeBack(gen) })
+}
+
+// Lost ends a task that was never deposited, which a manager that was killed meant to hand out. Of one that was deposited nothing changes.
+func Lost(ctx context.Context, l *Ledger, id channel.ID, gen channel.Gen) error {
+	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.Lost(gen) })
+}
+
+func endUnclaimed(ctx context.Context, l *Ledger, id channel.ID, end func(*lease.Fence) lease.Step) error {
 	return settled(ctx, l, id, func(c *channelState) error {
 		n := *c
-		if step := n.fence.TakeBack(gen); step.Persist {
+		if step := end(&n.fence); step.Persist {
 			return l.take(id, c, n, step, &Job{})
 		}
 		return nil
