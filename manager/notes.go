@@ -114,7 +114,7 @@ func (m *Manager) hearNote(ctx context.Context, n channel.Note) error {
 		m.tenancy.needs[t.Need.Tenancy] = t.Need.Need
 		return nil
 	case what == noteLimits && t.Limits != nil:
-		return m.UseLimits(ctx, t.Limits.lifted(m.cfg.Tick))
+		return m.UseLimits(ctx, t.Limits.kept(m.cfg.Tick))
 	case what == noteTrust && t.Trust != nil:
 		_, err := m.SetTrust(ctx, *t.Trust)
 		return err

@@ -67,10 +67,10 @@ func (l Limits) sound() error {
 	return nil
 }
 
-// lifted are limits that an earlier version took although they are shorter than a tick, or longer than a year, as they are kept.
-func (l Limits) lifted(tick time.Duration) Limits {
-	if l.MinInterval != 0 {
-		l.MinInterval = min(max(l.MinInterval, tick), mostInterval)
+// kept are limits as the timetable keeps them, in whole ticks: what an operator is told is what holds. An earlier version took intervals of less than a tick and of more than a year.
+func (l Limits) kept(tick time.Duration) Limits {
+	if l.MinInterval = time.Duration(max(l.ticks(tick), 0)) * tick; l.MinInterval > mostInterval {
+		l.MinInterval = mostInterval.Truncate(tick)
 	}
 	return l
 }
@@ -95,7 +95,7 @@ func keptLimits(ctx context.Context, st Store, otherwise Limits, tick time.Durat
 	if err := json.Unmarshal(b, &l); err != nil {
 		return l, fmt.Errorf("the limits in the database are damaged: %w", err)
 	}
-	l = l.lifted(tick)
+	l = l.kept(tick)
 	return l, l.sound()
 }
 
@@ -105,6 +105,7 @@ func (u *tuning) UseLimits(ctx context.Context, l Limits) error {
 	if err := l.Validate(u.cfg.Tick); err != nil {
 		return err
 	}
+	l = l.kept(u.cfg.Tick)
 	b, err := json.Marshal(l)
 	if err != nil {
 		return err

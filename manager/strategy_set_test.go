@@ -62,6 +62,21 @@ func TestRefusedStrategyChangesNothing(t *testing.T) {
 	}
 }
 
+// TestMinimumIntervalIsToldAsItHolds asks for an interval that is no whole number of ticks: what an operator is told of is the next longer one that is, which is what holds.
+func TestMinimumIntervalIsToldAsItHolds(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), func(c *manager.Config, _ *swarm) { c.Tick = time.Minute })
+	asked, year := desk.Seconds(90*time.Second), desk.Seconds(366*24*time.Hour)
+	got, err := b.d.SetStrategy(t.Context(), desk.StrategyAsk{Limits: &desk.LimitsAsk{MinInterval: &asked}})
+	if want := 2 * time.Minute; err != nil || got.Limits.MinInterval.Duration() != want {
+		t.Errorf("asked for %v, told %v, %v: want %v", asked.Duration(), got.Limits.MinInterval.Duration(), err, want)
+	}
+	got, err = b.d.SetStrategy(t.Context(), desk.StrategyAsk{Limits: &desk.LimitsAsk{MinInterval: &year}})
+	if err != nil || got.Limits.MinInterval != year {
+		t.Errorf("asked for a year, told %v, %v", got.Limits.MinInterval.Duration(), err)
+	}
+}
+
 // TestShortIntervalThatWasKept starts on limits that an earlier version took although they are shorter than a tick: they are a tick, and go on to hold.
 func TestShortIntervalThatWasKept(t *testing.T) {
 	t.Parallel()
