@@ -14,7 +14,7 @@ import (
 // What operators want of single channels and hosts.
 
 // CrawlNow has a channel crawled as soon as there is room, whatever the strategy says. One that was given up is active again; one that is paused
-// stays so.
+// stays so. A task of it that a peer has not begun is taken back: the peer may be gone, and would be waited for until the task's latest start.
 func (ro *roster) CrawlNow(ctx context.Context, id channel.ID) error {
 	return ro.crawlNow(ctx, id, false)
 }
@@ -41,6 +41,7 @@ func (ro *roster) crawlNow(ctx context.Context, id channel.ID, whole bool) error
 func (ro *roster) crawlAsRead(ctx context.Context, ch *channel.Channel, whole, doubted bool) (again bool, err error) {
 	id := ch.ID
 	var answer error
+	back := channel.Gen(0)
 	err = ro.do(ctx, func(now time.Time) {
 		s, ok := ro.table.Find(id)
 		if !ok {
@@ -54,7 +55,12 @@ func (ro *roster) crawlAsRead(ctx context.Context, ch *channel.Channel, whole, d
 			}
 		}
 		if ro.machine.IsOut(s) {
-			answer = fmt.Errorf("%w: channel %d is being crawled already", ErrAsk, id)
+			if back = dispatch.Anew(ro.machine, s); back == 0 {
+				answer = fmt.Errorf("%w: channel %d is being crawled already", ErrAsk, id)
+				return
+			}
+			ro.asked.add(id, wholeCrawl{ordered: true})
+			ro.event(s, now, back, "crawl now", "", anewNote)
 			return
 		}
 		if whole && ro.sched.Facts(s).Flags&recrawl.Paused != 0 { // by an operator, or it was given up
@@ -86,6 +92,11 @@ func (ro *roster) crawlAsRead(ctx context.Context, ch *channel.Channel, whole, d
 		}
 		ro.event(s, now, ro.machine.Gen(s), "crawl now", "", note)
 	})
+	if back != 0 {
+		if failed := ro.cfg.Archive.TakeBack(ctx, id, back); failed != nil {
+			answer = fmt.Errorf("take back the task of channel %d that a peer has: %w", id, failed)
+		}
+	}
 	return again, errors.Join(err, answer)
 }
 

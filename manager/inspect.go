@@ -21,6 +21,7 @@ type Inspection struct {
 	Every   time.Duration // learnt mean time between changes; 0: never crawled
 	Due     time.Time     // when it is handed out next if there is room, by the strategy and the limits in force; zero: now, or never
 	Out     bool
+	Awaited time.Time     // a peer has its task, or may have, and has not begun: the channel is handed out anew unless one begins until then; zero: a peer crawls it, or none has it
 	State   channel.State // with what is not written yet
 	Reason  string
 	Blocked string // why its host is
@@ -60,8 +61,12 @@ func (ro *roster) Inspect(ctx context.Context, chs []channel.Channel) ([]Inspect
 
 func (ro *roster) inspect(now time.Time, s recrawl.Slot, ch *channel.Channel) Inspection {
 	f := ro.sched.Facts(s)
-	in := Inspection{Known: true, State: ch.State, Reason: ch.Reason, Limit: ro.cfg.Failing.Limit, Group: int(f.Group), Out: ro.machine.IsOut(s),
+	issue, _ := ro.machine.Issue(s)
+	in := Inspection{Known: true, State: ch.State, Reason: ch.Reason, Limit: ro.cfg.Failing.Limit, Group: int(f.Group), Out: issue.Out(),
 		Blocked: ro.machine.Blocked(ro.table.Host(s)), Doubt: ro.near.auditor.trust.Doubt(now, ch.ID)}
+	if in.Out {
+		in.Awaited = issue.Deadline()
+	}
 	if f.Updated > 0 {
 		in.Every = time.Duration(f.Est.Interval() * float64(ro.cfg.Tick))
 	}

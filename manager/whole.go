@@ -26,6 +26,7 @@ const (
 	wholeEvery    = 5 * time.Second // between two writes of what has begun meanwhile
 	withdrawnNote = "something that was crawled of it was withdrawn"
 	askedNote     = "asked for by an operator"
+	anewNote      = "asked for by an operator: a peer that has the task and has not begun loses it"
 )
 
 // wholes are channels that are to be crawled before they are due: of whole, something that was crawled of them does not count any more, and the crawl has no generation

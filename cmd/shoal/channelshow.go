@@ -122,6 +122,9 @@ func showChannel(out io.Writer, d api.Detail) error {
 	if next := nextCrawl(r); next != "" {
 		line("next", next)
 	}
+	if r.Out && !r.Awaited.IsZero() {
+		line("", fmt.Sprintf("a peer has the task; if none begins in time, another one gets it (at once with shoal channel crawl-now %d)", r.ID))
+	}
 	if r.Every > 0 {
 		line("changes every", plain.Span(r.Every.Duration()))
 	}
@@ -180,6 +183,8 @@ func lastResult(r desk.Row) string {
 // nextCrawl says when a channel is crawled; empty: not before an operator wants it.
 func nextCrawl(r desk.Row) string {
 	switch {
+	case r.Out && !r.Awaited.IsZero():
+		return "begins by " + when(r.Awaited)
 	case r.Out:
 		return "out now"
 	case r.Rests() || r.State == desk.Blocked:

@@ -21,7 +21,8 @@ type Row struct {
 	Scope   string     `json:"scope,omitempty"` // its directory, or how many it has; empty: the whole host
 	State   string     `json:"state"`
 	Reason  string     `json:"reason,omitempty"`
-	Out     bool       `json:"out"` // a peer crawls it, or is about to
+	Out     bool       `json:"out"`                    // a peer crawls it, or is about to
+	Awaited time.Time  `json:"awaited_until,omitzero"` // it is about to, and the channel is handed out anew unless one begins until then
 	Last    string     `json:"last_result,omitempty"`
 	Error   string     `json:"last_error,omitempty"`
 	Failed  int        `json:"failed_in_a_row,omitempty"`
@@ -201,7 +202,7 @@ func (d *Desk) rowsOf(ctx context.Context, chs []channel.Channel) ([]Row, error)
 			ch := chs[i]
 			ch.State, ch.Reason, ch.Learnt.Out = in.State, in.Reason, in.Out
 			r := rowOf(&ch, in.Blocked)
-			r.Group, r.Every, r.Due, r.Doubt = in.Group+1, Seconds(in.Every), in.Due, Doubt{in.Doubt.Until, in.Doubt.Views}
+			r.Group, r.Every, r.Due, r.Awaited, r.Doubt = in.Group+1, Seconds(in.Every), in.Due, in.Awaited, Doubt{in.Doubt.Until, in.Doubt.Views}
 			if r.State == Failing && r.Failed > 0 && in.Limit > 0 {
 				r.Left = in.Limit - r.Failed%in.Limit
 			}

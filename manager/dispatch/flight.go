@@ -22,7 +22,8 @@ type flight struct {
 	issued time.Time
 	peer   Peer // that has the task, as far as is known
 	asked  bool // by CrawlNow: it is handed out again though the channel is paused
-	_      [7]byte
+	anew   bool // Anew: once its task is taken back it is handed out without a pause
+	_      [6]byte
 }
 
 // takeOff makes a flight of an idle channel. It is out or waits as soon as the caller says so.

@@ -38,6 +38,17 @@ func Asked(m *Machine, s recrawl.Slot) bool {
 	return f != nil && f.asked
 }
 
+// Anew has a channel handed out before everything else whose task a peer has, or may have, and has not begun, once the archive says that it is taken back. It returns
+// the generation that the archive is to take back; zero: there is none, as no task is out, a peer crawls it, or is being asked for it.
+func Anew(m *Machine, s recrawl.Slot) channel.Gen {
+	f := m.flights.find(s)
+	if f == nil || f.issue.Phase != lease.Awaited {
+		return 0
+	}
+	f.asked, f.anew = true, true
+	return f.issue.Gen
+}
+
 // CrawlNow has an idle channel handed out before everything else, whatever Due says. It fails with lease.ErrOut if a task of it is out.
 func (m *Machine) CrawlNow(now time.Time, s recrawl.Slot) error {
 	f := m.flights.find(s)

@@ -149,7 +149,10 @@ func (m *Machine) apply(now time.Time, f *flight, e lease.Event, effect lease.Ef
 	}
 	if effect != 0 && (e.Kind == lease.Claimed || e.Kind == lease.Revived) {
 		m.carry(f, peer)
-		f.took = false
+		f.took, f.anew = false, false
+	}
+	if f.anew && e.Kind == lease.Released && f.issue.Withdraw() != 0 { // no pause is due, since nothing has failed
+		f.anew = false
 	}
 	if f.issue.Out() {
 		m.occupy(f)

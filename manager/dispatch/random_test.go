@@ -119,7 +119,11 @@ func (c *chaos) step() {
 		case 2:
 			c.m.NotBefore(s, now.Add(time.Duration(c.rng.IntN(10))*time.Minute))
 		case 3:
-			_ = c.m.CrawlNow(now, s) // out: that is fine
+			if c.m.CrawlNow(now, s) != nil { // it is out
+				if gen := Anew(c.m, s); gen != 0 && c.rng.IntN(4) > 0 { // else the archive does not hear of it
+					c.tell(s, c.chans[s].fence.TakeBack(gen).Event, "")
+				}
+			}
 		}
 	case 18:
 		c.blind = c.rng.IntN(4) == 0

@@ -136,6 +136,17 @@ func (w *world) outcome(t *testing.T, f []string, s recrawl.Slot, number func(in
 		} else if err != nil {
 			return []string{err.Error()}
 		}
+	case "anew": // anew CHANNEL: an operator asks for it though it is out; the archive takes back what it names
+		gen := Anew(w.m, s)
+		if gen == 0 {
+			return []string{"nothing to take back"}
+		}
+		if e := w.chans[s].fence.TakeBack(gen).Event; e.Kind != 0 {
+			if err := w.hear(s, e, ""); err != nil {
+				return []string{err.Error()}
+			}
+		}
+		return []string{fmt.Sprintf("generation %d is taken back", gen)}
 	case "pause": // pause CHANNEL
 		w.Edit(s, func(f *recrawl.Facts) { f.Flags |= recrawl.Paused })
 		Rest(w.m, s)

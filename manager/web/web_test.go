@@ -33,7 +33,8 @@ type fake struct {
 	banned   []string
 	truth    *desk.Truth
 	held     string
-	unread   error // why no channel can be read
+	unread   error     // why no channel can be read
+	awaited  time.Time // until when a.example's task is, which a peer has; zero: it has none
 }
 
 func (f *fake) Overview() desk.Overview {
@@ -50,7 +51,7 @@ func (f *fake) Rows(_ context.Context, find desk.Find) ([]desk.Row, int, error) 
 	if f.unread != nil {
 		return nil, 0, f.unread
 	}
-	rows := []desk.Row{{ID: 1, Host: "https://a.example", Every: desk.Seconds(time.Hour), Visits: 2}, {ID: 2, Host: "https://<b>.example", Error: "no route", Reason: "given", State: "given up"}}
+	rows := []desk.Row{{ID: 1, Host: "https://a.example", Out: !f.awaited.IsZero(), Awaited: f.awaited, Every: desk.Seconds(time.Hour), Visits: 2}, {ID: 2, Host: "https://<b>.example", Error: "no route", Reason: "given", State: "given up"}}
 	var out []desk.Row
 	for _, r := range rows {
 		if strings.Contains(r.Host, find.Text) && (find.State == "" || find.State == r.State) {
@@ -68,7 +69,7 @@ func (f *fake) Row(_ context.Context, id channel.ID) (desk.Row, []desk.Event, er
 	if id != 1 {
 		return desk.Row{}, nil, channel.ErrUnknown
 	}
-	return desk.Row{ID: 1, Host: "https://a.example", State: "active", Delivered: []manager.Credit{{Deliverer: "d-0123456789ab", Peer: "12D3<i>Kooabcdefghijkl", Pages: 3, Shows: 1}}}, []desk.Event{{What: "accepted", Gen: 4, Peer: "12D3KooWabcdefghijkl"}}, nil
+	return desk.Row{ID: 1, Host: "https://a.example", State: "active", Out: !f.awaited.IsZero(), Awaited: f.awaited, Delivered: []manager.Credit{{Deliverer: "d-0123456789ab", Peer: "12D3<i>Kooabcdefghijkl", Pages: 3, Shows: 1}}}, []desk.Event{{What: "accepted", Gen: 4, Peer: "12D3KooWabcdefghijkl"}}, nil
 }
 
 func (f *fake) Peers() ([]desk.Peer, error) {
@@ -578,5 +579,16 @@ func TestWhyThreadsAreIdleIsShown(t *testing.T) {
 	f.held = "44 of 48 threads are idle: no channel is missing."
 	if _, body := ask(t, "GET", s.URL+"/", nil); !strings.Contains(body, f.held) {
 		t.Errorf("not told in\n%s", body)
+	}
+}
+
+// TestTaskThatNoPeerHasBegun: a channel whose task waits at a peer is not shown as being crawled, and it is told until when it waits and how to give it to another.
+func TestTaskThatNoPeerHasBegun(t *testing.T) {
+	f, s := start(t, true)
+	f.awaited = f.Overview().Now.Add(3 * time.Hour)
+	for path, want := range map[string]string{"/channels": "at a peer, begins in 3 h at the latest", "/channel/1": "<em>Crawl now</em> gives it to another at once"} {
+		if _, body := ask(t, "GET", s.URL+path, nil); !strings.Contains(body, want) || !strings.Contains(body, "at a peer that has not begun") || strings.Contains(body, "crawled now") {
+			t.Errorf("GET %s: wanted %q in\n%.9000s", path, want, body)
+		}
 	}
 }
