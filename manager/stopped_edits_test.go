@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"testing"
+	"time"
 
 	"shoal/channel"
 	"shoal/channel/badgerdb"
@@ -83,5 +84,24 @@ func TestImportanceOutlivesARestart(t *testing.T) {
 	b.stop()
 	if got := storedFacts(t, dir, id).Weight; got != 5*was {
 		t.Errorf("its weight is %v after the restart, and was %v before it was made five times as important", got, was)
+	}
+}
+
+// TestWeightsOutliveARestart: a channel counts by the weights that an operator has chosen after a restart too, before it is crawled again.
+func TestWeightsOutliveARestart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := open(t, dir, func(c *manager.Config, s *swarm) { waitsLong(c); s.large = "https://large.example" })
+	ids := b.add(t, "https://large.example", "https://small.example")
+	until(t, "crawls of both", func() bool { return b.m.Overview().Updates == 2 })
+	b.settled(t)
+	if err := b.m.UseLimits(t.Context(), manager.Limits{Cap: 2, MinInterval: time.Second, Weights: recrawl.EqualWeights}); err != nil {
+		t.Fatal(err)
+	}
+	b.stop()
+	for _, id := range ids {
+		if f := storedFacts(t, dir, id); f.Weighed() != 1 {
+			t.Errorf("channel %d counts as %v, want 1 as all", id, f.Weighed())
+		}
 	}
 }

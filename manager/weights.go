@@ -101,9 +101,9 @@ func (u *tuning) weigh(s recrawl.Slot, own float32, pages int) {
 	u.sched.Weigh(s, own*u.limits.Weights.Of(float32(pages), u.sizes.mean(), group, g))
 }
 
-const weighBatch = 500 // channels read at a time
+const weighBatch = 500 // channels read and written at a time
 
-// weighAll does so for all channels, while the manager goes on.
+// weighAll does so for all channels, while the manager goes on. What it has weighed is durable: else a restart would have each channel count as before until its next crawl.
 func (u *tuning) weighAll(ctx context.Context) error {
 	for after := channel.ID(0); ; {
 		chs, err := u.cfg.Store.List(ctx, after, weighBatch)
@@ -114,14 +114,24 @@ func (u *tuning) weighAll(ctx context.Context) error {
 			return nil
 		}
 		after = chs[len(chs)-1].ID
-		err = u.onLoop(ctx, func(time.Time) {
+		var failed error
+		err = u.onLoop(ctx, func(now time.Time) {
+			weighed := channel.Advance{At: now}
 			for i := range chs {
 				if s, ok := u.table.Find(chs[i].ID); ok {
 					u.weigh(s, Importance(&chs[i].Settings), chs[i].Learnt.Pages)
+					f := u.sched.Facts(s)
+					weighed.Edits = append(weighed.Edits, channel.Edit{ID: chs[i].ID, Facts: f.AppendState(nil)})
 				}
 			}
+			if len(weighed.Edits) == 0 {
+				return
+			}
+			ctx, cancel := context.WithTimeout(ctx, saveTimeout)
+			defer cancel()
+			failed = u.cfg.Store.Apply(ctx, u.epoch, weighed)
 		})
-		if err != nil {
+		if err = errors.Join(err, failed); err != nil {
 			return errors.Join(errors.New("not all channels are weighed anew; the rest will be after their next crawl"), err)
 		}
 	}
