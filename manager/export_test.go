@@ -20,6 +20,16 @@ func (m *Manager) Links(ctx context.Context, id channel.ID) (n int, err error) {
 	return n, err
 }
 
+// FactsOf is what the scheduler knows of a channel.
+func (m *Manager) FactsOf(ctx context.Context, id channel.ID) (f recrawl.Facts, err error) {
+	err = m.onLoop(ctx, func(time.Time) {
+		if s, ok := m.table.Find(id); ok {
+			f = m.sched.Facts(s)
+		}
+	})
+	return f, err
+}
+
 // WhatFailed is why a crawl brought nothing.
 func WhatFailed(r *channel.Report) string { return whatFailed(r) }
 
