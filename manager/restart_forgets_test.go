@@ -26,7 +26,9 @@ func TestRestartForgetsNothing(t *testing.T) {
 
 func restartForgets(t *testing.T, rng *rand.Rand) {
 	dir := t.TempDir()
-	b := open(t, dir, func(_ *manager.Config, s *swarm) { s.recalls, s.fail, s.large = true, "https://h1.example", "https://h2.example" })
+	b := open(t, dir, func(_ *manager.Config, s *swarm) {
+		s.recalls, s.fail, s.large = true, "https://h1.example", "https://h2.example"
+	})
 	var ids []channel.ID
 	for i := range 12 {
 		ids = append(ids, b.add(t, fmt.Sprintf("https://h%d.example", i))...)
