@@ -7,6 +7,7 @@ import (
 	"shoal/channel"
 	"shoal/channel/badgerdb"
 	"shoal/manager"
+	"shoal/manager/desk"
 	"shoal/recrawl"
 )
 
@@ -103,5 +104,33 @@ func TestWeightsOutliveARestart(t *testing.T) {
 		if f := storedFacts(t, dir, id); f.Weighed() != 1 {
 			t.Errorf("channel %d counts as %v, want 1 as all", id, f.Weighed())
 		}
+	}
+}
+
+// TestMendedWhileStopped: a channel whose crawls failed, and that an operator edits or resumes while no manager runs, is crawled at the next start. It waited until the pause
+// after its last failure was over, whereas a running manager tries at once.
+func TestMendedWhileStopped(t *testing.T) {
+	for what, mend := range map[string]func(*desk.Desk, channel.ID) error{
+		"edited": func(d *desk.Desk, id channel.ID) error {
+			_, err := d.Edit(t.Context(), id, func(ch *channel.Channel) error { ch.Settings.Pages = 9; return nil })
+			return err
+		},
+		"resumed": func(d *desk.Desk, id channel.ID) error { return d.Pause(t.Context(), id, false) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			b := open(t, dir, func(_ *manager.Config, s *swarm) { s.fail = "https://a.example" })
+			id := b.add(t, "https://a.example")[0]
+			until(t, "a crawl that fails", func() bool { r, _, _ := b.row(id); return r.Failed > 0 && time.Until(r.Due) > 5*time.Minute })
+			b.stop()
+			d, done := folder(t, dir)
+			if err := mend(d, id); err != nil {
+				t.Fatal(err)
+			}
+			done()
+			b = open(t, dir, nil)
+			until(t, "a crawl", func() bool { r, _, _ := b.row(id); return r.Visits > 0 })
+		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 	"shoal/manager"
 	"shoal/recrawl"
 )
@@ -38,9 +39,25 @@ func (d *Desk) Edit(ctx context.Context, id channel.ID, change func(*channel.Cha
 	ctx, done := d.finish(ctx)
 	defer done()
 	if d.m == nil {
-		return after, d.reweigh(ctx, &before, &after)
+		return after, errors.Join(d.reweigh(ctx, &before, &after), wake(ctx, d, id))
 	}
 	return after, d.m.Edited(ctx, &before, &after)
+}
+
+// wake has a channel of a stopped manager wait no longer for that its last crawl failed, as a running one does.
+func wake(ctx context.Context, d *Desk, id channel.ID) error {
+	raw, err := d.store.Lease(ctx, id)
+	if err != nil || len(raw) == 0 {
+		return err
+	}
+	i, err := lease.ParseIssue(raw)
+	if err != nil {
+		return fmt.Errorf("channel %d: %w", id, err)
+	}
+	if i.Wake().IsZero() {
+		return nil
+	}
+	return d.store.Apply(ctx, d.epoch, channel.Advance{Edits: []channel.Edit{{ID: id, Gen: i.Gen, Lease: i.Append(nil)}}})
 }
 
 // reweigh changes a channel's importance in what a stopped manager's scheduler knows of it.
@@ -65,6 +82,8 @@ func (d *Desk) Pause(ctx context.Context, id channel.ID, paused bool) error {
 		if err := d.m.Pause(ctx, id, paused); err != nil {
 			return err
 		}
+	} else if err := wake(ctx, d, id); err != nil {
+		return err
 	}
 	return d.store.Update(ctx, d.epoch, id, func(ch *channel.Channel) {
 		ch.State, ch.Reason = channel.Active, ""
