@@ -125,7 +125,8 @@ type row struct {
 	Updates int       `json:"updates"`
 	Updated time.Time `json:"updated"`
 	Out     bool      `json:"out"`
-	Next    time.Time `json:"next"` // zero: when there is room
+	Awaited time.Time `json:"awaited_until"` // out: a peer has it and has not begun; zero: one crawls it
+	Next    time.Time `json:"next"`          // zero: when there is room
 }
 
 const rowsPart = 1000
@@ -342,7 +343,7 @@ func (j *Judge) Behind(ctx context.Context, since time.Time) (behind []string, e
 			barred = ", " + why
 		}
 		if r.State != "paused" && !(ok && j.bad[n] != "") && (!r.Updated.After(since) || r.Updated.After(now.Add(j.cfg.Slack))) {
-			behind = append(behind, fmt.Sprintf("channel %d (%s) is %s%s, out %v, updated %s, next %s, last %s %s", r.ID, r.Host, r.State, barred, r.Out, r.Updated.Format(time.RFC3339), r.Next.Format(time.RFC3339), r.Last, r.Error))
+			behind = append(behind, fmt.Sprintf("channel %d (%s) is %s%s, out %v, waited for until %s, updated %s, next %s, last %s %s", r.ID, r.Host, r.State, barred, r.Out, r.Awaited.Format(time.RFC3339), r.Updated.Format(time.RFC3339), r.Next.Format(time.RFC3339), r.Last, r.Error))
 		}
 	}
 	for _, name := range j.cfg.Crawled {
