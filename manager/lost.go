@@ -1,11 +1,16 @@
 package manager
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"shoal/channel"
+	"shoal/manager/dispatch"
 )
 
 // lost has the archive end those tasks of before this manager's start that no peer can have: a manager that was killed had written their generations, and not left
@@ -24,8 +29,8 @@ type awaited struct {
 }
 
 const (
-	lostLooks = 16          // tasks that are looked at at a time: those that are lost share a durable write
-	lostAgain = time.Minute // until the archive is asked again when it could not say
+	endsAtOnce = 16          // tasks that are ended at a time: they share a durable write
+	lostAgain  = time.Minute // until the archive is asked again when it could not say
 )
 
 // look looks at all tasks that wait for that, beside the loop. The archive's feed says which were lost.
@@ -36,7 +41,7 @@ func (l *lost) look(ctx context.Context, now time.Time) {
 	tasks := l.tasks
 	l.tasks, l.looking = nil, true
 	l.beside.Go(func() {
-		left, err := l.end(ctx, tasks)
+		left, err := end(tasks, func(t awaited) error { return l.cfg.Archive.Lost(ctx, t.id, t.gen) })
 		_ = l.do(ctx, func(now time.Time) { // fails only when the manager ends
 			if l.looking = false; err != nil {
 				l.log.Warn("tasks that were lost when a manager ended are looked for again", "tasks", len(left), "err", err)
@@ -46,15 +51,40 @@ func (l *lost) look(ctx context.Context, now time.Time) {
 	})
 }
 
-// end has the archive end those that are lost. It returns those that it could not look at, and why.
-func (l *lost) end(ctx context.Context, tasks []awaited) (left []awaited, err error) {
+// TakeBackFrom has tasks handed out again that some members have and have not begun: they are members no more, and what they claim is refused. Members are named by
+// their ids, and by their accounts. It does nothing for a manager that ends.
+func (ro *roster) TakeBackFrom(ctx context.Context, members ...string) error {
+	var tasks []awaited
+	err := ro.onLoop(ctx, func(time.Time) {
+		for s, gen := range dispatch.Unbegun(ro.machine, func(p dispatch.Peer) bool {
+			return slices.Contains(members, string(p)) || slices.Contains(members, cmp.Or(ro.knownAccount(string(p)), string(p)))
+		}) {
+			if !isErrand(s) { // which wait for minutes
+				tasks = append(tasks, awaited{ro.table.ID(s), gen})
+			}
+		}
+	})
+	if errors.Is(err, ErrStopped) {
+		return nil
+	}
+	if err == nil {
+		_, err = end(tasks, func(t awaited) error { return ro.cfg.Archive.TakeBack(ctx, t.id, t.gen) })
+	}
+	if err != nil {
+		return fmt.Errorf("take back the tasks that it has not begun: %w", err)
+	}
+	return nil
+}
+
+// end ends tasks, several at a time. It returns those of which that failed, and why.
+func end(tasks []awaited, how func(awaited) error) (left []awaited, err error) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	next := make(chan awaited)
-	for range min(lostLooks, len(tasks)) {
+	for range min(endsAtOnce, len(tasks)) {
 		wg.Go(func() {
 			for t := range next {
-				if failed := l.cfg.Archive.Lost(ctx, t.id, t.gen); failed != nil {
+				if failed := how(t); failed != nil {
 					mu.Lock()
 					left, err = append(left, t), failed
 					mu.Unlock()

@@ -50,3 +50,26 @@ func TestKilledBeforeTheDeposit(t *testing.T) {
 		t.Errorf("of the task that a peer has: %+v, %+v", r, events)
 	}
 }
+
+// TestTasksOfWhoIsBanned: a peer takes a task, does not begin it, and is no member any more, as when it is banned. The task goes to another one, and does not wait until its
+// latest start.
+func TestTasksOfWhoIsBanned(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), func(c *manager.Config, s *swarm) { waitsLong(c); s.ignore = true })
+	id := b.add(t, "https://a.example")[0]
+	until(t, "a peer to take it", func() bool { return b.m.Overview().Accepted > 0 })
+	b.swarm.mu.Lock()
+	b.swarm.ignore = false
+	b.swarm.mu.Unlock()
+	if err := b.m.TakeBackFrom(t.Context(), "another"); err != nil {
+		t.Fatal(err)
+	}
+	looks(t, b)
+	if r, _, _ := b.row(id); !r.Out || r.Awaited.IsZero() {
+		t.Errorf("after another one's ban: %+v", r)
+	}
+	if err := b.m.TakeBackFrom(t.Context(), "peer"); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a crawl", func() bool { r, _, _ := b.row(id); return r.Visits == 1 })
+}

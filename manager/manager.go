@@ -87,7 +87,7 @@ func assemble(cfg Config, now time.Time) (*Manager, error) {
 		return nil, err
 	}
 	tune := &tuning{core: c, keep: keep, near: near}
-	roster := &roster{core: c, keep: keep, tune: tune, near: near, lost: lost{core: c}}
+	roster := &roster{core: c, keep: keep, tune: tune, near: near, lost: &lost{core: c}}
 	errands := &errands{core: c, first: errandID, budget: errandFirst}
 	auditor := newAuditor(c, keep, errands)
 	near.errands, near.auditor, near.asks = errands, auditor, newAskedOf(auditor)

@@ -19,7 +19,7 @@ type roster struct {
 	keep   *keeper
 	tune   *tuning
 	near   *nearness
-	lost   lost
+	lost   *lost
 	adding int // links of the channel that is being added
 }
 

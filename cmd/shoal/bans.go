@@ -69,7 +69,7 @@ func (st *station) set(n *bannedNote) (of []wire.Connected, err error) {
 	return of, st.members.set(n.Name, n.Refuse, n.Prefixes, n.At)
 }
 
-// evict frees what those have claimed whom a ban means.
+// evict frees what those have claimed whom a ban means, and what they took and have not begun.
 func (st *station) evict(n bannedNote, of []wire.Connected) error {
 	if !n.Refuse {
 		return nil
@@ -83,8 +83,12 @@ func (st *station) evict(n bannedNote, of []wire.Connected) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), evictTime)
 	defer cancel()
-	if _, err := st.archive.Evict(ctx, names); err != nil {
-		return fmt.Errorf("the ban is kept, but not all that it has claimed is freed: %w; ban once more, or wait until its leases end", err)
+	_, err := st.archive.Evict(ctx, names)
+	if st.manager != nil {
+		err = errors.Join(err, st.manager.TakeBackFrom(ctx, names...))
+	}
+	if err != nil {
+		return fmt.Errorf("the ban is kept, but not all that it has is freed: %w; ban once more, or wait until its leases end", err)
 	}
 	return nil
 }

@@ -49,6 +49,17 @@ func Anew(m *Machine, s recrawl.Slot) channel.Gen {
 	return f.issue.Gen
 }
 
+// Unbegun are the generations of the tasks that some peers took and have not begun.
+func Unbegun(m *Machine, of func(Peer) bool) map[recrawl.Slot]channel.Gen {
+	out := map[recrawl.Slot]channel.Gen{}
+	for f := range m.flights.all() {
+		if f.took && f.issue.Phase == lease.Awaited && of(f.peer) {
+			out[f.slot] = f.issue.Gen
+		}
+	}
+	return out
+}
+
 // CrawlNow has an idle channel handed out before everything else, whatever Due says. It fails with lease.ErrOut if a task of it is out.
 func (m *Machine) CrawlNow(now time.Time, s recrawl.Slot) error {
 	f := m.flights.find(s)
