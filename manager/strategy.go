@@ -69,9 +69,8 @@ func (l Limits) sound() error {
 
 // kept are limits as the timetable keeps them, in whole ticks: what an operator is told is what holds. An earlier version took intervals of less than a tick and of more than a year.
 func (l Limits) kept(tick time.Duration) Limits {
-	if l.MinInterval = time.Duration(max(l.ticks(tick), 0)) * tick; l.MinInterval > mostInterval {
-		l.MinInterval = mostInterval.Truncate(tick)
-	}
+	d := min(max(l.MinInterval, 0), mostInterval)
+	l.MinInterval = min((d+tick-1).Truncate(tick), mostInterval.Truncate(tick))
 	return l
 }
 

@@ -77,6 +77,21 @@ func TestMinimumIntervalIsToldAsItHolds(t *testing.T) {
 	}
 }
 
+// TestLongIntervalThatWasKept starts on limits that an earlier version took although they are longer than a year: they are a year.
+func TestLongIntervalThatWasKept(t *testing.T) {
+	t.Parallel()
+	b := open(t, t.TempDir(), nil)
+	epoch, dir := b.m.Epoch(), b.dir
+	if err := b.db.PutState(t.Context(), epoch, "manager/limits", []byte(`{"cap":2,"min_interval_ns":4611686018427387904}`)); err != nil {
+		t.Fatal(err)
+	}
+	b.stop()
+	b = open(t, dir, func(c *manager.Config, _ *swarm) { c.Tick = time.Minute })
+	if i, err := b.m.Strategy(t.Context()); err != nil || i.Limits.MinInterval != 366*24*time.Hour {
+		t.Errorf("the minimum interval is %v, %v", i.Limits.MinInterval, err)
+	}
+}
+
 // TestShortIntervalThatWasKept starts on limits that an earlier version took although they are shorter than a tick: they are a tick, and go on to hold.
 func TestShortIntervalThatWasKept(t *testing.T) {
 	t.Parallel()
