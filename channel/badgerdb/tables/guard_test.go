@@ -17,7 +17,8 @@ import (
 // small returns options with which a database compacts soon.
 func small(dir string) badger.Options {
 	o := options(dir).WithSyncWrites(false).WithMemTableSize(64 << 10).WithNumMemtables(2).WithNumCompactors(2).WithNumLevelZeroTables(4).WithNumLevelZeroTablesStall(8).
-		WithBaseTableSize(64 << 10).WithDetectConflicts(false).WithBlockCacheSize(0).WithChecksumVerificationMode(bopt.OnBlockRead)
+		WithBaseTableSize(1 << 20). // so few tables that no compaction waits for itself (decision 0017)
+		WithDetectConflicts(false).WithBlockCacheSize(0).WithChecksumVerificationMode(bopt.OnBlockRead)
 	o.TableSizeMultiplier, o.Compression = 1, 0
 	return o
 }
