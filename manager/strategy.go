@@ -70,7 +70,7 @@ func (l Limits) sound() error {
 // kept are limits as the timetable keeps them, in whole ticks: what an operator is told is what holds. An earlier version took intervals of less than a tick and of more than a year.
 func (l Limits) kept(tick time.Duration) Limits {
 	d := min(max(l.MinInterval, 0), mostInterval)
-	l.MinInterval = min((d+tick-1).Truncate(tick), mostInterval.Truncate(tick))
+	l.MinInterval = min((d + tick - 1).Truncate(tick), mostInterval.Truncate(tick))
 	return l
 }
 
