@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -174,10 +175,14 @@ func refusedBy(t *testing.T, g page) map[string]int64 {
 // heap returns a manager's live heap in MB, without garbage.
 func heap(t *testing.T, g page) float64 {
 	t.Helper()
-	if _, err := g.read("/debug/pprof/heap?gc=1"); err != nil {
-		t.Fatal(err)
+	least := math.Inf(1)
+	for range 5 { // on a busy machine the manager makes garbage between the collection and the look; what it holds is there each time
+		if _, err := g.read("/debug/pprof/heap?gc=1"); err != nil {
+			t.Fatal(err)
+		}
+		least = min(least, float64(metric(t, g, "go_memstats_heap_alloc_bytes")[""])/1e6)
 	}
-	return float64(metric(t, g, "go_memstats_heap_alloc_bytes")[""]) / 1e6
+	return least
 }
 
 // metric returns the values of a manager's metrics whose names begin so, keyed by the rest of the name.
