@@ -2,15 +2,15 @@ package sitemap
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 	"unicode"
 )
 
 // scanner goes through XML as it is met, tag by tag. Names and attributes are parts of the text.
 type scanner struct {
-	text []byte
-	at   int
+	text     []byte
+	at       int
+	entities entities // that the document declares
 
 	// Of the tag that next found.
 	prefix, local []byte
@@ -161,7 +161,7 @@ func (s *scanner) attribute(name string) (string, bool) {
 			value, rest = bytes.TrimSuffix(rest[:n], []byte("/")), rest[n:]
 		}
 		if len(fields) > 0 && is(fields[len(fields)-1], name) {
-			return trim(unescape(string(value))), true
+			return trim(s.entities.unescape(string(value))), true
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (s *scanner) content() (text string, whole bool) {
 			s.at += n
 			return "", true
 		}
-		b.WriteString(unescape(string(s.text[s.at : s.at+n])))
+		b.WriteString(s.entities.unescape(string(s.text[s.at : s.at+n])))
 		s.at += n
 		rest := s.text[s.at:]
 		s.from = s.at
@@ -202,6 +202,9 @@ func (s *scanner) content() (text string, whole bool) {
 			if bytes.IndexByte(rest, '>') < 0 { // half a tag
 				return "", false
 			}
+			if b.Len() > maxContent { // through entities
+				return "", true
+			}
 			return trim(b.String()), true
 		}
 	}
@@ -220,64 +223,4 @@ func (s *scanner) line() int {
 	s.lines += bytes.Count(s.text[s.counted:s.from], []byte("\n"))
 	s.counted = s.from
 	return s.lines + 1
-}
-
-// unescape decodes the character references of XML: its five names, and numbers. Others stay, with a bare "&": "?a=1&copy=2" has none.
-func unescape(s string) string {
-	if strings.IndexByte(s, '&') < 0 {
-		return s
-	}
-	var b strings.Builder
-	for {
-		i := strings.IndexByte(s, '&')
-		if i < 0 {
-			b.WriteString(s)
-			return b.String()
-		}
-		b.WriteString(s[:i])
-		s = s[i:]
-		end := strings.IndexByte(s[:min(len(s), maxReference)], ';')
-		if end < 0 {
-			b.WriteByte('&')
-			s = s[1:]
-			continue
-		}
-		if r, ok := reference(s[1:end]); ok {
-			b.WriteRune(r)
-			s = s[end+1:]
-		} else {
-			b.WriteByte('&')
-			s = s[1:]
-		}
-	}
-}
-
-const maxReference = 12 // octets of a reference
-
-func reference(name string) (rune, bool) {
-	switch name {
-	case "amp":
-		return '&', true
-	case "lt":
-		return '<', true
-	case "gt":
-		return '>', true
-	case "quot":
-		return '"', true
-	case "apos":
-		return '\'', true
-	}
-	digits, ok := strings.CutPrefix(name, "#")
-	if !ok {
-		return 0, false
-	}
-	base := 10
-	if hex := strings.TrimLeft(digits, "xX"); len(hex) == len(digits)-1 {
-		digits, base = hex, 16
-	}
-	n, err := strconv.ParseUint(digits, base, 21)
-	if err != nil || n == 0 || n > 0x10ffff {
-		return 0, false
-	}
-	return rune(n), true
 }

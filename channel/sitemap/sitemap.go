@@ -144,7 +144,7 @@ func (d *Document) lines(yield func(Entry) bool) {
 
 // locations goes through a sitemap or an index. An entry's lastmod stands before its loc or after it.
 func (d *Document) locations(yield func(Entry) bool, torn *bool) {
-	s := scanner{text: d.text, at: d.from}
+	s := scanner{text: d.text, at: d.from, entities: declared(d.text[:d.from], len(d.text))}
 	var root, group prefix
 	var ours [][]byte // prefixes of the vocabulary's elements
 	var next Entry    // that waits for its lastmod
@@ -231,7 +231,7 @@ func (s *scanner) namesOther() bool {
 
 // links goes through a feed. The links of an entry have its time, wherever that stands in it.
 func (d *Document) links(yield func(Entry) bool, torn *bool) {
-	s := scanner{text: d.text, at: d.from}
+	s := scanner{text: d.text, at: d.from, entities: declared(d.text[:d.from], len(d.text))}
 	var root, group prefix
 	atoms := [][]byte{[]byte("atom")} // prefixes of Atom's elements
 	var waiting []Entry

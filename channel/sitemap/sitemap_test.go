@@ -57,7 +57,7 @@ func TestAsTheyAreMet(t *testing.T) {
 		{"comments", `<urlset><!-- <url><loc>/no</loc></url> --><url><loc>/a<!-- x --></loc><!-- <loc>/no</loc> --></url></urlset>`, "/a"},
 		{"empty locs", `<urlset><url><loc></loc></url><url><loc/></url><url><loc> </loc></url><url><loc><!-- --></loc></url><url><loc>/a</loc></url></urlset>`, "/a"},
 		{"an instruction", `<?xml-stylesheet href="<urlset>"?><urlset><?x <loc>/no</loc> ?><url><loc>/a</loc></url></urlset>`, "/a"},
-		{"a doctype", `<!DOCTYPE urlset [<!ENTITY e "x">]><urlset><url><loc>/a&e;</loc></url></urlset>`, "/a&e;"},
+		{"a doctype", `<!DOCTYPE urlset [<!ENTITY e "x">]><urlset><url><loc>/a&e;&f;&e</loc></url></urlset>`, "/ax&f;&e"},
 		{"open entries", `<urlset><url><loc>/a<lastmod>2026</lastmod><url><loc>/b</url><loc>/c`, "/a@2026 /b"},
 		{"a URL on each line", "http://h/a\r\n\n http://h/b \n# no\n", "http://h/a http://h/b"},
 		{"lines that end in CR", "\xef\xbb\xbfhttp://h/a\rhttp://h/b\r\r\nhttp://h/d", "http://h/a http://h/b http://h/d"},
@@ -89,6 +89,38 @@ func TestAsTheyAreMet(t *testing.T) {
 		if got, torn := entries([]byte(c.text), ""); got != c.want || torn != strings.HasSuffix(c.text, "/c") {
 			t.Errorf("%s: %q, torn %v; want %q", c.name, got, torn, c.want)
 		}
+	}
+}
+
+// TestEntitiesThatTheDocumentDeclares: XML's readers put their texts in, and what a document has them say over and over costs no more than its length.
+func TestEntitiesThatTheDocumentDeclares(t *testing.T) {
+	const shop = `<?xml version="1.0"?><!DOCTYPE urlset [
+  <!ENTITY shop "http://h/shop">
+  <!ENTITY % no "http://h/no"><!ENTITY outside SYSTEM "http://h/no.ent">
+  <!ENTITY list '&shop;/list?a&#38;b=&amp;'>
+  <!ENTITY shop "http://h/second">
+]>`
+	for text, want := range map[string]string{
+		`<urlset><url><loc>&shop;/1</loc></url><url><loc>&list;</loc></url><url><loc><![CDATA[/&shop;]]></loc></url></urlset>`: "http://h/shop/1 http://h/shop/list?a&b=& /&shop;",
+		`<urlset><url><loc>/?a&no;&outside;&shop=1</loc></url></urlset>`:                                                       "/?a&no;&outside;&shop=1",
+		`<sitemapindex><sitemap><loc>&shop;.xml</loc></sitemap></sitemapindex>`:                                                "[http://h/shop.xml]",
+		`<feed><entry><link href="&shop;/2"/></entry></feed>`:                                                                  "http://h/shop/2",
+	} {
+		if got, _ := entries([]byte(shop+text), ""); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	long := `<!DOCTYPE urlset [<!ENTITY a "` + strings.Repeat("a", maxEntityText) + `">`
+	for name := 'b'; name <= 'z'; name++ {
+		long += fmt.Sprintf(`<!ENTITY %c "%s">`, name, strings.Repeat(fmt.Sprintf("&%c;", name-1), 10))
+	}
+	d := Open([]byte(long+`]><urlset><url><loc>/`+strings.Repeat("&a;", 20)+`</loc></url>`+strings.Repeat("<url><loc>/&a;&z;</loc></url>", 1000)+`</urlset>`), "")
+	total := 0
+	for e := range d.Entries(nil) {
+		total += len(e.URL)
+	}
+	if total < 1000*len("/&a;&z;") || total > 2*len(d.text) {
+		t.Errorf("a document of %d octets has URLs of %d", len(d.text), total)
 	}
 }
 
@@ -219,6 +251,7 @@ func FuzzEntries(f *testing.F) {
 	f.Add([]byte(`<rss><item><link>/a</link><pubDate>x</pubDate></item><link href='/b'/></rss>`), "application/rss+xml; charset=latin1")
 	f.Add([]byte("\xff\xfe<\x00l\x00"), "")
 	f.Add([]byte("http://h/\n"), "text/plain")
+	f.Add([]byte(`<!DOCTYPE urlset [<!ENTITY a "b&#38;"><!ENTITY c '&a;&a;'>]><urlset><url><loc>/&c;</loc></url></urlset>`), "")
 	f.Fuzz(func(t *testing.T, text []byte, contentType string) {
 		n := 0
 		for e := range Open(text, contentType).Entries(nil) {
