@@ -40,12 +40,13 @@ func openBrowser(t *testing.T, flags ...string) *browser {
 		t.Skip("no chromium here: the page is not looked at (apt-get install chromium)")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	dir, err := os.MkdirTemp("", "shoal-browser-*") // the browser may still write to it when the test has ended
+	dir, err := os.MkdirTemp("", "shoal-browser-*")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, path, append(flags, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-allow-origins=*", "--remote-debugging-port=0", "--user-data-dir="+dir, "about:blank")...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -53,13 +54,20 @@ func openBrowser(t *testing.T, flags ...string) *browser {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	at, ended := make(chan string, 1), make(chan struct{})
 	t.Cleanup(func() {
 		cancel()
+		select {
+		case <-ended: // the processes that it started have gone, too, and write nothing more
+		case <-time.After(patience):
+		}
 		cmd.Wait() // it was killed
-		os.RemoveAll(dir)
+		if err := os.RemoveAll(dir); err != nil {
+			t.Log(err)
+		}
 	})
-	at := make(chan string, 1)
 	go func() {
+		defer close(ended)
 		for s := bufio.NewScanner(said); s.Scan(); {
 			if _, url, ok := strings.Cut(s.Text(), "DevTools listening on "); ok {
 				at <- url
