@@ -15,18 +15,19 @@ type entities struct {
 
 // Bounds of declarations. What is longer is no part of a URL.
 const (
-	maxEntities   = 64
-	maxEntityName = 64
-	maxEntityText = 2 << 10
+	maxEntities     = 64
+	maxEntityName   = 64
+	maxEntityText   = 2 << 10
+	maxDeclarations = 16 << 10 // octets of a document that are looked through for them
 )
 
 var entity = regexp.MustCompile(`<!ENTITY\s+([^\s%&;"'<>]+)\s+(?:"([^"<]*)"|'([^'<]*)')\s*>`)
 
-// declared finds the entities that are declared before a document's root. Of several declarations of a name the first one counts. A text may have
-// the names before it.
+// declared finds the entities that are declared at a document's beginning, before its root. Of several declarations of a name the first one counts.
+// A text may have the names before it.
 func declared(head []byte, room int) (e entities) {
 	e = entities{room: room}
-	for _, m := range entity.FindAllSubmatch(head, maxEntities) {
+	for _, m := range entity.FindAllSubmatch(head[:min(len(head), maxDeclarations)], maxEntities) {
 		name, text := string(m[1]), e.unescape(string(m[2])+string(m[3]))
 		if _, again := e.texts[name]; again || len(name) > maxEntityName || len(text) > maxEntityText {
 			continue

@@ -110,6 +110,10 @@ func TestEntitiesThatTheDocumentDeclares(t *testing.T) {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
+	late := strings.Repeat(" ", maxDeclarations) + `<!DOCTYPE urlset [<!ENTITY a "/no">]><urlset><url><loc>&a;</loc></url></urlset>`
+	if got, _ := entries([]byte(late), ""); got != "&a;" {
+		t.Errorf("declared late: %q", got)
+	}
 	long := `<!DOCTYPE urlset [<!ENTITY a "` + strings.Repeat("a", maxEntityText) + `">`
 	for name := 'b'; name <= 'z'; name++ {
 		long += fmt.Sprintf(`<!ENTITY %c "%s">`, name, strings.Repeat(fmt.Sprintf("&%c;", name-1), 10))
