@@ -271,11 +271,12 @@ func openBadger(o badger.Options) (b *badger.DB, err error) {
 
 // explain turns an error about a folder into one that says what happened and what to do.
 func explain(dir string, err error) error {
+	err = tables.System(err)
 	msg := err.Error()
 	var system syscall.Errno
 	fromSystem := errors.As(err, &system)
 	switch {
-	case errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%w: %s: make room (%w)", ErrDiskFull, dir, err)
 	case errors.Is(err, tables.ErrInUse), strings.Contains(msg, "acquire directory lock"), strings.Contains(msg, "Another process is using"), strings.Contains(msg, "Cannot open pid lock file"):
 		return fmt.Errorf("%w: %s is open in another process: stop that one, or choose another data folder with --data", ErrLocked, dir)

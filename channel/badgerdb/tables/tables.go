@@ -20,8 +20,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/dgraph-io/badger/v4"
@@ -49,6 +51,24 @@ func Check(o badger.Options) error {
 	}
 	return err
 }
+
+// System gives an error of Badger the error of the operating system back of which it keeps the words alone.
+func System(err error) error {
+	for _, is := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES} {
+		if err != nil && !errors.Is(err, is) && strings.HasSuffix(err.Error(), ": "+is.Error()) {
+			return &worded{err, is}
+		}
+	}
+	return err
+}
+
+// worded is an error, and what its words say.
+type worded struct {
+	error
+	is syscall.Errno
+}
+
+func (w *worded) Unwrap() []error { return []error{w.error, w.is} }
 
 // Writable tries whether a folder can be written, and the file by which Badger holds it. Badger's own error does not
 // wrap the system's.

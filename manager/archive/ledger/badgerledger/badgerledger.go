@@ -149,10 +149,13 @@ func (s *Store) open(o badger.Options) (err error) {
 
 // explain says what an error of Open means for the archive.
 func explain(err error) error {
+	err = tables.System(err)
 	switch {
 	case errors.Is(err, tables.ErrInUse), strings.Contains(err.Error(), "Cannot acquire directory lock"):
 		return fmt.Errorf("%w: stop it first: %w", ledger.ErrLocked, err)
-	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: make room: %w", ledger.ErrFull, err)
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return err
 	default:
 		return fmt.Errorf("%w: %w: %s", ledger.ErrState, err, ledger.RebuildHint)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dgraph-io/badger/v4"
 	"golang.org/x/sys/unix"
 
 	"shoal/manager/archive/ledger"
@@ -50,6 +51,50 @@ func TestOpenWithoutPermission(t *testing.T) {
 		}
 		if err := os.Chmod(dir, 0o700); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestOpenWithoutAByte opens a database when another program has taken the last byte. Making the ledger anew would need more room still, and mend nothing.
+func TestOpenWithoutAByte(t *testing.T) {
+	runtime.LockOSThread() // for good: the thread has file systems of its own, and ends with the test's goroutine
+	dir := t.TempDir()
+	err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS)
+	if err == nil {
+		err = errors.Join(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"))
+	}
+	if errors.Is(err, os.ErrPermission) && os.Getenv("SHOAL_TEST_STRICT") != "1" {
+		t.Skip("a disk that another program fills is not looked at: only root may mount one")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.WriteFile(filepath.Join(dir, "other"), make([]byte, 17<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	for what, open := range map[string]func() error{
+		"the file by which Badger holds it": func() error {
+			db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil))
+			if err == nil {
+				err = errors.Join(errors.New("it opens"), db.Close())
+			}
+			return explain(err)
+		},
+		"all of it": func() error {
+			s, err := Open(Config{Dir: dir})
+			if err == nil {
+				err = errors.Join(errors.New("it opens"), s.Close())
+			}
+			return err
+		},
+	} {
+		if err := open(); !errors.Is(err, ledger.ErrFull) || errors.Is(err, ledger.ErrState) || strings.Contains(err.Error(), "rebuild") || !strings.Contains(err.Error(), "make room") {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }
