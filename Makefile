@@ -173,16 +173,17 @@ updates: ## a peer under load through releases that crash, do nothing, and do we
 	SHOAL_UPDATES=1 $(GO) test -count=1 -timeout 15m -v -run 'TestUpdates$$' ./internal/lab/e2e
 
 CHAOS_LONGEST ?= 96h # of a run and all tries of CHAOS_SHRINK
+CHAOS_FORM = SHOAL_CHAOS_MINUTES=$(or $(CHAOS_MINUTES),5) SHOAL_CHAOS_PEERS=$(CHAOS_PEERS) SHOAL_CHAOS_HOSTS=$(CHAOS_HOSTS) SHOAL_CHAOS_OLD=$(CHAOS_OLD)
 chaos: ## everything breaks by a seeded script for CHAOS_MINUTES (default 5), before an outside judge: processes, wires, disks, members; an operator works meanwhile (CHAOS_SEED=7: that script; CHAOS_SCRIPT=FILE: the one of a failure; CHAOS_SHRINK=30: 30 tries at a shorter one that fails, each as long as the run, and each that does is told at once; CHAOS_OLD=COMMIT: begins in that version, and upgrades; CHAOS_TABLE=FILE: adds a line to that table; CHAOS_MINUTES=60: 60 peers and 3,000 hosts, as many as CHAOS_PEERS and CHAOS_HOSTS say otherwise; Linux, root)
-	SHOAL_CHAOS_MINUTES=$(or $(CHAOS_MINUTES),5) SHOAL_CHAOS_PEERS=$(CHAOS_PEERS) SHOAL_CHAOS_HOSTS=$(CHAOS_HOSTS) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SEED=$(CHAOS_SEED) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) SHOAL_CHAOS_OLD=$(CHAOS_OLD) SHOAL_CHAOS_TABLE=$(if $(CHAOS_TABLE),$(abspath $(CHAOS_TABLE))) $(GO) test -count=1 -timeout $(if $(CHAOS_SHRINK),$(CHAOS_LONGEST),150m) -v -run 'TestChaos$$' ./internal/lab/e2e
+	$(CHAOS_FORM) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SEED=$(CHAOS_SEED) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) SHOAL_CHAOS_TABLE=$(if $(CHAOS_TABLE),$(abspath $(CHAOS_TABLE))) $(GO) test -count=1 -timeout $(if $(CHAOS_SHRINK),$(CHAOS_LONGEST),150m) -v -run 'TestChaos$$' ./internal/lab/e2e
 
 CHAOS_SEEDS ?= 7,11
 chaos-brief: ## the short form of make chaos, as CI runs it: half a minute of faults for each of CHAOS_SEEDS (default 7,11), two minutes in all (CHAOS_SCRIPT, CHAOS_SHRINK as above; CHAOS_PLANT=compact has each run fail that compacts, to try CHAOS_SHRINK; Linux, root)
-	SHOAL_CHAOS_BRIEF=$(CHAOS_SEEDS) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) $(GO) test -count=1 -timeout $(if $(CHAOS_SHRINK),$(CHAOS_LONGEST),20m) -v -run 'TestChaosBrief$$' ./internal/lab/e2e
+	SHOAL_CHAOS_BRIEF=$(CHAOS_SEEDS) SHOAL_CHAOS_SHRINK=$(CHAOS_SHRINK) SHOAL_CHAOS_PLANT=$(CHAOS_PLANT) SHOAL_CHAOS_SCRIPT=$(if $(CHAOS_SCRIPT),$(abspath $(CHAOS_SCRIPT))) $(GO) test -count=1 -parallel 1 -timeout $(if $(CHAOS_SHRINK),$(CHAOS_LONGEST),20m) -v -run 'TestChaosBrief$$' ./internal/lab/e2e
 
-chaos-seeds: ## the short form for many seeds, one after the other (CHAOS_SEEDS=200-299, or 7,11,200-299): bin/chaos/table.tsv gets a line for each, with its verdict and the faults of each kind, and says at the end what all lines come to; bin/chaos/seed-N.log has what a run said (Linux, root)
+chaos-seeds: ## the short form for many seeds (CHAOS_SEEDS=200-299, or 7,11,200-299), CHAOS_JOBS (default 1) at a time; CHAOS_MINUTES=5: that form, as make chaos has it: bin/chaos/table.tsv gets a line for each, with its verdict and the faults of each kind, and says at the end what all lines come to; bin/chaos/seed-N.log has what a run said (Linux, root)
 	mkdir -p $(BIN)/chaos
-	SHOAL_CHAOS_TABLE=$(abspath $(BIN)/chaos/table.tsv) SHOAL_CHAOS_BRIEF=$(CHAOS_SEEDS) $(GO) test -count=1 -timeout 24h -v -run 'TestChaosBrief$$' ./internal/lab/e2e
+	SHOAL_CHAOS_TABLE=$(abspath $(BIN)/chaos/table.tsv) $(if $(CHAOS_MINUTES),$(CHAOS_FORM) SHOAL_CHAOS_SEED,SHOAL_CHAOS_BRIEF)=$(CHAOS_SEEDS) $(GO) test -count=1 -parallel $(or $(CHAOS_JOBS),1) -timeout $(CHAOS_LONGEST) -v -run 'TestChaos$(if $(CHAOS_MINUTES),,Brief)$$' ./internal/lab/e2e
 
 life: ## eight weeks of a manager and its archive, a crawl of every channel in each, with LIFE_CHANNELS (default 100000), LIFE_RATE tasks a second (700); LIFE_DIR keeps it, to go on with: files, memory, CPU a task, the time of a start (Linux)
 	SHOAL_LIFE_CHANNELS=$(or $(LIFE_CHANNELS),100000) SHOAL_LIFE_WEEKS=$(or $(LIFE_WEEKS),8) SHOAL_LIFE_RATE=$(or $(LIFE_RATE),700) SHOAL_LIFE_DIR=$(LIFE_DIR) $(GO) test -count=1 -timeout 10h -v -run 'TestLife$$' ./manager

@@ -25,7 +25,7 @@ import (
 
 // The settings of `make chaos`.
 const (
-	chaosSeedEnv    = "SHOAL_CHAOS_SEED"
+	chaosSeedEnv    = "SHOAL_CHAOS_SEED" // or several, as 7,11,200-299
 	chaosMinutesEnv = "SHOAL_CHAOS_MINUTES"
 	chaosScriptEnv  = "SHOAL_CHAOS_SCRIPT" // file of a script that is run instead of one that is drawn
 	chaosShrinkEnv  = "SHOAL_CHAOS_SHRINK" // how many shorter scripts are tried when one has failed
@@ -72,7 +72,30 @@ func TestChaos(t *testing.T) {
 	}
 	t.Parallel()
 	canChaos(t)
-	tryChaos(t, newChaos(t).script)
+	if os.Getenv(chaosSeedEnv) == "" || os.Getenv(chaosScriptEnv) != "" {
+		tryChaos(t, newChaos(t).script)
+		return
+	}
+	trySeeds(t, os.Getenv(chaosSeedEnv))
+}
+
+// trySeeds runs the script of each seed, as many at a time as -parallel says.
+func trySeeds(t *testing.T, seeds string) {
+	t.Helper()
+	all, err := chaosSeeds(seeds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seed := range all {
+		script, err := chaos.Draw(seed, chaosCast(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			tryChaos(t, script)
+		})
+	}
 }
 
 // tryChaos runs a script. One that fails is shortened, if that is wanted.
@@ -126,17 +149,7 @@ func TestChaosBrief(t *testing.T) {
 		tryChaos(t, newChaos(t).script)
 		return
 	}
-	all, err := chaosSeeds(seeds)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, seed := range all {
-		script, err := chaos.Draw(seed, chaosCast(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tryChaos(t, script)
-	}
+	trySeeds(t, seeds)
 }
 
 // runChaos runs a script in a process with namespaces of its own; whatever it starts ends with it, and it ends with this process. It reports whether all was well.

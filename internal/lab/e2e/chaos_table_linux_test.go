@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,9 @@ import (
 // chaosTableEnv names a file to which each run adds a line: when, seed, network, seconds, verdict, and how many faults of each kind were injected. The output of each
 // run goes to a file beside it.
 const chaosTableEnv = "SHOAL_CHAOS_TABLE"
+
+// chaosTable is held by who writes to the table.
+var chaosTable sync.Mutex
 
 // chaosRow is a line of the table.
 type chaosRow struct {
@@ -81,6 +85,8 @@ func tabulate(t *testing.T, r chaosRow) {
 	if path == "" {
 		return
 	}
+	chaosTable.Lock()
+	defer chaosTable.Unlock()
 	old, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
@@ -189,7 +195,7 @@ func chaosSeeds(text string) (all []uint64, err error) {
 		from, err1 := strconv.ParseUint(first, 10, 64)
 		to, err2 := strconv.ParseUint(last, 10, 64)
 		if err1 != nil || err2 != nil || to < from || to-from > chaos.MaxFaults {
-			return nil, fmt.Errorf("%s=%s: want seeds with commas between them, or ranges as 200-209", chaosBriefEnv, text)
+			return nil, fmt.Errorf("seeds %q: want numbers with commas between them, or ranges as 200-209", text)
 		}
 		for s := from; s <= to; s++ {
 			all = append(all, s)
