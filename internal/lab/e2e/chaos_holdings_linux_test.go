@@ -58,8 +58,10 @@ func (c *chaosRun) holdings() map[string]judge.Holdings {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	// The archive and the channels are what is stored, and grow with it. Nothing else may.
+	// The archive and the channels are what is stored, and grow with it. So do the files of theirs that are open, and what is mapped of them. Nothing else may.
 	m.Files, m.Disk = folder(c.data(), "archive", "channels")
+	c.t.Logf("the manager has %.0f MiB of memory with all that it maps, and %.0f descriptors", m.Bytes/(1<<20), m.Descriptors)
+	m.Bytes, m.Descriptors = c.ownMemory(), c.ownDescriptors("archive", "channels")
 	all := map[string]judge.Holdings{"manager": m}
 	for i, p := range c.peers {
 		proc := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
@@ -80,6 +82,48 @@ func (c *chaosRun) holdings() map[string]judge.Holdings {
 		all[fmt.Sprint("peer ", i)] = h
 	}
 	return all
+}
+
+// ownMemory is the manager's memory that is no file's.
+func (c *chaosRun) ownMemory() (bytes float64) {
+	c.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.manager.cmd.Process.Pid))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if f := strings.Fields(line); f[0] == "RssAnon:" || f[0] == "RssShmem:" {
+			kib, err := strconv.Atoi(f[1])
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			bytes += float64(kib << 10)
+		}
+	}
+	if bytes == 0 {
+		c.t.Fatalf("the kernel tells no memory of the manager: %s", status)
+	}
+	return bytes
+}
+
+// ownDescriptors counts what the manager has open, without the files that are in some of its folders. A file that is removed is in none.
+func (c *chaosRun) ownDescriptors(without ...string) (n float64) {
+	c.t.Helper()
+	dir := fmt.Sprintf("/proc/%d/fd", c.manager.cmd.Process.Pid)
+	fds, err := os.ReadDir(dir)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, fd := range fds {
+		to, err := os.Readlink(filepath.Join(dir, fd.Name()))
+		stored := err == nil && !strings.HasSuffix(to, " (deleted)") && slices.ContainsFunc(without, func(w string) bool {
+			return strings.HasPrefix(to, filepath.Join(c.data(), w)+string(filepath.Separator))
+		})
+		if err == nil && !stored { // else it is closed by now
+			n++
+		}
+	}
+	return n
 }
 
 // folder counts what is in a folder, and how many bytes, without some of the folders in it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -261,6 +262,7 @@ func (c *chaosRun) run() {
 	c.settle(last)
 	if !c.brief {
 		t.Logf("all channels were crawled again %.0f s after the last fault, of which %.0f were the run's", time.Since(last).Seconds(), (c.own.now() - calm).Seconds())
+		c.compact()
 		c.returned(before)
 	}
 	c.told()
@@ -439,6 +441,17 @@ func (c *chaosRun) tidy() string {
 		}
 	}
 	return left
+}
+
+// compact has the archive give back what nobody needs. Between faults a large one has no time to come to the end of that.
+func (c *chaosRun) compact() {
+	c.t.Helper()
+	began := time.Now()
+	status, body, err := c.page.ask(c.t, chaosSettled+c.more(), http.MethodPost, "/archive/compact?share=0.9", nil)
+	if err != nil || status != http.StatusOK {
+		c.t.Fatalf("a compaction after the last fault: status %d, %s, %v", status, body, err)
+	}
+	c.t.Logf("a compaction took %.1f s: %s", time.Since(began).Seconds(), body)
 }
 
 // chaosTidy is how long that may take.

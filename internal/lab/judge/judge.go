@@ -104,7 +104,7 @@ type Judge struct {
 	bad      map[int]string // how hosts misbehave
 	log      int64          // the last answer that was read
 	answers  map[pageKey][]answer
-	last     map[int]time.Time // when a host last served a page
+	last     map[int]answer // the last page of each host
 	blocks   map[int][]span
 	orders   map[int][]order   // to block hosts, and to lift blocks
 	purged   map[int]time.Time // when hosts were last taken down
@@ -150,6 +150,7 @@ type answer struct {
 	Page    int       `json:"page"`
 	Version uint64    `json:"version"`
 	Text    uint64    `json:"text"`
+	From    string    `json:"from"`
 }
 
 // span is a time in which a host was blocked. A zero end is not yet.
@@ -160,7 +161,7 @@ func New(ctx context.Context, cfg Config) (*Judge, error) {
 	if cfg.Client == nil {
 		cfg.Client = &http.Client{Timeout: time.Minute}
 	}
-	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]time.Time{}, blocks: map[int][]span{}, orders: map[int][]order{}, purged: map[int]time.Time{}, parted: map[int]bool{}, renamed: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
+	j := &Judge{cfg: cfg, number: map[string]int{}, bad: map[int]string{}, answers: map[pageKey][]answer{}, last: map[int]answer{}, blocks: map[int][]span{}, orders: map[int][]order{}, purged: map[int]time.Time{}, parted: map[int]bool{}, renamed: map[int]bool{}, muted: map[string]bool{}, liars: map[string]string{}, lied: map[int]bool{},
 		crawled: map[int64]string{}, removed: map[int]bool{},
 		updates: map[int64]int{}, once: map[string]bool{}, newest: map[string]time.Time{}, counts: map[Kind]int{}}
 	if cfg.Strategy != "" {

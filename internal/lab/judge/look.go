@@ -291,15 +291,17 @@ func (j *Judge) take(a answer) error {
 	h := j.hosts[a.Host]
 	j.log = a.N
 	at := pageKey{a.Host, a.Page}
-	j.answers[at] = append(j.answers[at], a)
+	kept := a
+	kept.From = ""
+	j.answers[at] = append(j.answers[at], kept)
 	if before, ok := j.last[a.Host]; ok {
 		// A tenth is for clocks and transmission, as the pond has it.
 		delay := j.delay(a.Host)
-		if gap := a.When.Sub(before); gap < delay*9/10 {
-			j.breach(Impolite, "%s was asked for page %d %v after the page before, its delay is %v", h.Name, a.Page, gap, delay)
+		if gap := a.When.Sub(before.When); gap < delay*9/10 {
+			j.breach(Impolite, "%s was asked for page %d at %s by %s, %v after page %d by %s; its delay is %v", h.Name, a.Page, a.When.Format(time.RFC3339Nano), a.From, gap, before.Page, before.From, delay)
 		}
 	}
-	j.last[a.Host] = a.When
+	j.last[a.Host] = a
 	for _, b := range j.blocks[a.Host] {
 		if a.When.After(b.from.Add(j.cfg.BlockGrace)) && (b.to.IsZero() || a.When.Before(b.to)) {
 			j.breach(Forbidden, "%s was asked for page %d, %v after it was blocked", h.Name, a.Page, a.When.Sub(b.from))

@@ -18,6 +18,7 @@ type Served struct {
 	Version     uint64    `json:"version"`
 	Text        uint64    `json:"text"` // seed of the content
 	NotModified bool      `json:"not_modified"`
+	From        string    `json:"from"` // address and port that asked
 }
 
 const (

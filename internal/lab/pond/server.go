@@ -268,7 +268,7 @@ func (s *Server) serveHost(rw http.ResponseWriter, r *http.Request, host int) {
 		return
 	}
 	v := s.w.Version(host, page, now)
-	answer := Served{When: now, Host: host, Page: page, Version: v.ID, Text: v.Text}
+	answer := Served{When: now, Host: host, Page: page, Version: v.ID, Text: v.Text, From: r.RemoteAddr}
 	if h.Validators {
 		tag := fmt.Sprintf(`"%x-%x"`, page, v.Text)
 		rw.Header().Set("ETag", tag)

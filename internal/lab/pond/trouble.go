@@ -117,7 +117,7 @@ func (s *Server) troubled(rw http.ResponseWriter, r *http.Request, host, page in
 	if body == nil {
 		at := s.w.copyOf(host, by, now)
 		v := s.w.Version(host, page, at)
-		answer := Served{When: now, Host: host, Page: page, Version: v.ID, Text: v.Text}
+		answer := Served{When: now, Host: host, Page: page, Version: v.ID, Text: v.Text, From: r.RemoteAddr}
 		dynamic := s.w.Dynamic(host, page)
 		if s.w.hosts[host].Validators && !dynamic {
 			tag := fmt.Sprintf(`"%x-%x"`, page, v.Text)
