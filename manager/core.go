@@ -19,6 +19,7 @@ type core struct {
 	beside  *sync.WaitGroup // what runs beside the loop
 	epoch   channel.Epoch   // the manager's in its database
 	clock   recrawl.Clock
+	gain    clockGain
 	sched   *recrawl.Scheduler
 	table   *dispatch.Table
 	machine *dispatch.Machine

@@ -143,7 +143,7 @@ func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
 		if host := le.errands.hostOf(e.Channel); host != "" && leaves(&e.Event) {
 			le.leaveHost(now, host, &e)
 		} else if at := le.errands.at(s); host == "" && at.host != 0 && leaves(&e.Event) { // its errand was answered by another one's task
-			le.machine.Leave(at.host, le.soonest(now, rested(&e, le.cfg.Gap)))
+			le.machine.Leave(at.host, le.soonest(now, rested(&e, le.cfg.Gap).Add(le.gain.after(e.When))))
 		}
 		le.errands.heard(now, s, e.Event, e.Peer, heard.Effect)
 		le.after(now)
@@ -317,7 +317,7 @@ func (le *learner) leaveHost(now time.Time, name string, e *archive.Entry) {
 	if e.Report != nil { // this once: it is no delay between any two requests
 		gap = max(gap, min(e.Report.Rest, channel.UsualRest)) // more takes the word of two: see refusedBy
 	}
-	if next := le.soonest(now, rested(e, gap)); next.After(h.NextVisit) || h.NextVisit.After(now.Add(dispatch.MostRest)) {
+	if next := le.soonest(now, rested(e, gap).Add(le.gain.after(e.When))); next.After(h.NextVisit) || h.NextVisit.After(now.Add(dispatch.MostRest)) {
 		h.NextVisit = next
 	}
 	le.machine.Leave(channel.KeyOf(name), h.NextVisit)

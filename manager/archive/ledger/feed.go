@@ -132,8 +132,11 @@ func reached(ctx context.Context, store Store, entry uint64) (below uint64, err 
 
 // readable is a number below which the entries of a feed may be read.
 func readable(ctx context.Context, store Store, feed byte) uint64 {
-	if s, ok := store.(Settler); ok {
-		return s.Settled(ctx, feed)
+	if s, ok := store.(Settler); ok && feed == schema.Changes { // who reads these keeps cursors elsewhere; the manager keeps its own in the same database
+		return s.Settled(ctx)
+	}
+	if s, ok := store.(Syncer); ok {
+		return s.Synced()
 	}
 	return math.MaxUint64
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,10 +23,7 @@ type late struct {
 	after  int // calls until it knows of one entry more; 0: it learns nothing
 }
 
-func (l *late) Settled(_ context.Context, feed byte) uint64 {
-	if feed == schema.Feed {
-		return math.MaxUint64
-	}
+func (l *late) Settled(context.Context) uint64 {
 	if l.after > 0 {
 		if l.after--; l.after == 0 {
 			l.before++

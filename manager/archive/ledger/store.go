@@ -135,10 +135,16 @@ type Follower interface {
 	Newest(ctx context.Context) (uint32, error)
 }
 
-// Settler is a Store whose snapshots may show entries of feeds that are lost if a database, or its disk, fails just then.
+// Settler is a Store whose snapshots may show entries of feeds that are lost if a database fails just then.
 type Settler interface {
-	// Settled returns a number below which no entry of a feed can be lost, after an attempt to raise it above all that snapshots show.
-	Settled(ctx context.Context, feed byte) uint64
+	// Settled returns a number below which no entry can be lost, after an attempt to raise it above all that snapshots show.
+	Settled(ctx context.Context) uint64
+}
+
+// Syncer is a Store whose snapshots may show entries of feeds of which Commit could not say that they are durable.
+type Syncer interface {
+	// Synced returns a number below which all entries are.
+	Synced() uint64
 }
 
 // Learner is a segment store that must be told what other programs have made of their segments.

@@ -211,10 +211,10 @@ func (s *Store) Next() uint64 {
 	return s.head.NextSeq
 }
 
-var _ ledger.Settler = (*Store)(nil) // else its feeds are read to their ends
+var _ ledger.Syncer = (*Store)(nil) // else its feeds are read to their ends
 
-// Settled implements ledger.Settler. What Badger could not sync is in its snapshots all the same, until the database is opened again. Its numbers are given to other entries then.
-func (s *Store) Settled(context.Context, byte) uint64 { return s.Next() }
+// Synced implements ledger.Syncer. What Badger could not sync is in its snapshots all the same, until the database is opened again. Its numbers are given to other entries then.
+func (s *Store) Synced() uint64 { return s.Next() }
 
 // use runs f while the database stays open.
 func (s *Store) use(f func() error) error {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"shoal/internal/lab/pglab"
-	"shoal/manager/archive/schema"
 )
 
 // failing is a server with a standby, and the configuration of a store that finds either.
@@ -102,7 +101,7 @@ func TestFeedTellsWhatCannotBeLost(t *testing.T) {
 		return reader.copied.Next()
 	}
 	first := seen()
-	if got := reader.Settled(t.Context(), schema.Changes); got != first {
+	if got := reader.Settled(t.Context()); got != first {
 		t.Errorf("settled before %d, read before %d", got, first)
 	}
 	b.Pause()
@@ -121,7 +120,7 @@ func TestFeedTellsWhatCannotBeLost(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if got := reader.Settled(short, schema.Changes); got != first {
+	if got := reader.Settled(short); got != first {
 		t.Errorf("settled before %d while the standby has only what is before %d", got, first)
 	}
 	b.Resume()
@@ -129,7 +128,7 @@ func TestFeedTellsWhatCannotBeLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := seen()
-	if got := reader.Settled(t.Context(), schema.Changes); got != last || last <= first {
+	if got := reader.Settled(t.Context()); got != last || last <= first {
 		t.Errorf("settled before %d, want %d, above %d", got, last, first)
 	}
 	a.Kill()

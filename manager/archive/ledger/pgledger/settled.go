@@ -2,13 +2,11 @@ package pgledger
 
 import (
 	"context"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"shoal/manager/archive/ledger"
-	"shoal/manager/archive/schema"
 )
 
 // A reader can see a commit that no standby has yet: its program was cut off while it waited, or the server itself has just come back from a crash. If that
@@ -36,10 +34,7 @@ const settledWithin = 5 * time.Second // that a reader of a feed waits for stand
 
 // Settled implements ledger.Settler. It asks by a write, which is answered when the standbys have it and with it all that was there to be read before. A
 // writer's own commits were answered in that way, so only what others have appended costs such a write.
-func (s *Store) Settled(ctx context.Context, feed byte) uint64 {
-	if feed == schema.Feed { // the manager keeps its cursor in the same database
-		return math.MaxUint64
-	}
+func (s *Store) Settled(ctx context.Context) uint64 {
 	next := s.copied.Next()
 	if s.settled.before.Load() >= next {
 		return next
