@@ -14,13 +14,20 @@ type clockGain struct {
 	by        time.Duration // by how much it did
 }
 
-// gainSlack is how much is taken for a busy computer.
-const gainSlack = 50 * time.Millisecond
+// gainSlack is what is taken for no step, and lookSlack how far apart the two clocks may be read: a busy computer does other things in between.
+const (
+	gainSlack = 50 * time.Millisecond
+	lookSlack = 10 * time.Millisecond
+)
 
 // look tells by how much the clock went forward since the last look.
-func (g *clockGain) look(now time.Time) time.Duration {
-	last := *g
-	g.wall, g.own = now.Round(0), time.Now()
+func (g *clockGain) look(clock func() time.Time) time.Duration {
+	last, own := *g, time.Now()
+	now := clock()
+	if time.Since(own) > lookSlack {
+		return 0 // the next look is soon
+	}
+	g.wall, g.own = now.Round(0), own
 	if last.wall.IsZero() {
 		return 0
 	}
@@ -44,9 +51,9 @@ func (g *clockGain) after(at time.Time) time.Duration {
 }
 
 // lookAtClock has hosts left alone for as long as they want to be, whatever the clock does.
-func (c *core) lookAtClock(now time.Time) {
+func (c *core) lookAtClock() {
 	last := c.gain.wall
-	if by := c.gain.look(now); by > 0 {
+	if by := c.gain.look(c.cfg.Now); by > 0 {
 		dispatch.Postpone(c.machine, last, by)
 		c.log.Info("the clock went forward by itself: hosts are left alone for as long as before", "by", by.Round(time.Millisecond))
 	}

@@ -32,12 +32,12 @@ func TestHostRestsThoughTheClockGoesForward(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var ahead time.Duration
 				clock := func() time.Time { return time.Now().Add(ahead) }
-				c := &core{cfg: Config{Gap: time.Second}, log: slog.New(slog.DiscardHandler)}
+				c := &core{cfg: Config{Gap: time.Second, Now: clock}, log: slog.New(slog.DiscardHandler)}
 				c.machine = dispatch.New(clock(), dispatch.Config{Terms: lease.Default()}, nil, nil, nil)
 				le := &learner{core: c, keep: newKeeper(c)}
 				key := channel.KeyOf(name)
 				le.keep.records[key] = &channel.Host{Name: name}
-				c.lookAtClock(clock())
+				c.lookAtClock()
 				time.Sleep(time.Second)
 				ended, e := time.Now(), archive.Entry{When: clock(), Event: lease.Event{Kind: lease.Reported, Gen: 1}, Report: &channel.Report{Gap: gap}}
 				if tt.heard {
@@ -45,13 +45,13 @@ func TestHostRestsThoughTheClockGoesForward(t *testing.T) {
 				}
 				time.Sleep(10 * time.Millisecond)
 				ahead = tt.step
-				c.lookAtClock(clock())
+				c.lookAtClock()
 				if !tt.heard {
 					le.leaveHost(clock(), name, &e)
 				}
 				for _, wait := range []time.Duration{0, gap / 2, gap - time.Second, gap + tt.more} {
 					time.Sleep(wait - time.Since(ended))
-					c.lookAtClock(clock())
+					c.lookAtClock()
 					if may := c.machine.Visit(clock(), key); may != (wait > gap-time.Second) {
 						t.Errorf("%v after the crawl: may be visited: %v", wait, may)
 					}
