@@ -101,13 +101,41 @@ func (j *Judge) sameFeed(ctx context.Context) error {
 				continue
 			}
 			if n < len(told) && !c.same(told[n]) {
-				j.breach(Lost, "change %d of the feed was %s of %s, fetched %s, and is %s of %s now", n+1, told[n].Event, told[n].URL,
-					told[n].Fetched.Format(time.RFC3339Nano), c.Event, c.URL)
-				return nil // all that follow have moved
+				return j.moved(ctx, told, n)
 			}
 			n++
 		}
 	}
+	return nil
+}
+
+// moved says what has become of a feed that does not have told's nth change in its place any more.
+func (j *Judge) moved(ctx context.Context, told []change, n int) error {
+	var now []change
+	for cursor := ""; ; {
+		part, next, err := j.changes(ctx, cursor)
+		if err != nil {
+			return err
+		}
+		if cursor = next; len(part) == 0 {
+			break
+		}
+		now = append(now, slices.DeleteFunc(part, j.takenBack)...)
+	}
+	place := func(in []change, of change) string {
+		if at := slices.IndexFunc(in, of.same); at >= 0 {
+			return fmt.Sprintf("is change %d", at+1)
+		}
+		return "is not there"
+	}
+	say := func(c change) string {
+		return fmt.Sprintf("%s of %s, fetched %s, delivered by %q", c.Event, c.URL, c.Fetched.Format(time.RFC3339Nano), c.Deliverer)
+	}
+	if n >= len(now) {
+		return nil
+	}
+	j.breach(Lost, "change %d of the feed was %s, which %s now; in its place is %s, which %s of what was told; %d changes were told, and %d are there", n+1, say(told[n]), place(now, told[n]),
+		say(now[n]), place(told, now[n]), len(told), len(now))
 	return nil
 }
 
