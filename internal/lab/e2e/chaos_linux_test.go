@@ -270,6 +270,11 @@ func (c *chaosRun) run() {
 	if err != nil {
 		t.Fatal(err)
 	}
+	honest, err := c.judge.Disbelieved(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("members that are no liars and are not believed: %q", honest)
 	c.texts()
 	for _, b := range c.judge.Breaches() {
 		t.Error(b)

@@ -102,6 +102,28 @@ func (j *Judge) listed(ctx context.Context) (all bool, err error) {
 	return all, nil
 }
 
+// Disbelieved lists the members that the manager has suspended or banned and that are no liars, by their numbers and what is held against them.
+func (j *Judge) Disbelieved(ctx context.Context) (all []string, err error) {
+	var list struct {
+		Peers []struct {
+			Peer, Deliverer, Standing string
+			Forging                   float64 `json:"score_forging"`
+			Laziness                  float64 `json:"score_laziness"`
+			Checking                  float64 `json:"score_checking"`
+			Lost                      int
+		} `json:"peers"`
+	}
+	if err := j.manager(ctx, "/trust/peers", nil, &list); err != nil {
+		return nil, err
+	}
+	for _, p := range list.Peers {
+		if _, lies := j.liars[p.Peer]; !lies && (p.Standing == "suspended" || p.Standing == "banned") {
+			all = append(all, fmt.Sprintf("%s: %s, forging %.1f, laziness %.1f, checking %.1f, %d lost", p.Deliverer, p.Standing, p.Forging, p.Laziness, p.Checking, p.Lost))
+		}
+	}
+	return all, nil
+}
+
 // lie reports whether a deliverer, by its number, is a peer that lies.
 func (j *Judge) lie(deliverer string) bool {
 	if deliverer == "" {
