@@ -270,7 +270,7 @@ func (c *chaosRun) run() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	honest, err := c.judge.Disbelieved(t.Context())
+	honest, err := judge.Disbelieved(t.Context(), c.judge)
 	if err != nil {
 		t.Fatal(err)
 	}

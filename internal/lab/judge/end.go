@@ -101,7 +101,7 @@ func (j *Judge) sameFeed(ctx context.Context) error {
 				continue
 			}
 			if n < len(told) && !c.same(told[n]) {
-				return j.moved(ctx, told, n)
+				return moved(ctx, j, told, n)
 			}
 			n++
 		}
@@ -110,7 +110,7 @@ func (j *Judge) sameFeed(ctx context.Context) error {
 }
 
 // moved says what has become of a feed that does not have told's nth change in its place any more.
-func (j *Judge) moved(ctx context.Context, told []change, n int) error {
+func moved(ctx context.Context, j *Judge, told []change, n int) error {
 	var now []change
 	for cursor := ""; ; {
 		part, next, err := j.changes(ctx, cursor)

@@ -229,12 +229,7 @@ func (f *fake) purge(j *Judge, done bool) {
 
 func (f *fake) violate(kind string) {
 	f.stats.Violated++
-	f.stats.Violations = append(f.stats.Violations, struct {
-		When time.Time `json:"when"`
-		Host string    `json:"host"`
-		Kind string    `json:"kind"`
-		Path string    `json:"path"`
-	}{at(50), "h1.test", kind, "/x"})
+	f.stats.Violations = append(f.stats.Violations, violation{When: at(50), Host: "h1.test", Kind: kind, Path: "/x"})
 }
 
 // late changes the time that was told of the last fetch.

@@ -103,7 +103,7 @@ func (j *Judge) listed(ctx context.Context) (all bool, err error) {
 }
 
 // Disbelieved lists the members that the manager has suspended or banned and that are no liars, by their numbers and what is held against them.
-func (j *Judge) Disbelieved(ctx context.Context) (all []string, err error) {
+func Disbelieved(ctx context.Context, j *Judge) (all []string, err error) {
 	var list struct {
 		Peers []struct {
 			Peer, Deliverer, Standing string
@@ -232,14 +232,19 @@ func (j *Judge) readFeed(ctx context.Context) error {
 
 // stats is what the pond counts by itself.
 type stats struct {
-	MaxInFlight int `json:"max_in_flight"`
-	Violated    int `json:"violated"`
-	Violations  []struct {
-		When time.Time `json:"when"`
-		Host string    `json:"host"`
-		Kind string    `json:"kind"`
-		Path string    `json:"path"`
-	} `json:"violations"`
+	MaxInFlight int         `json:"max_in_flight"`
+	Violated    int         `json:"violated"`
+	Violations  []violation `json:"violations"`
+}
+
+// violation is what no polite crawler does, as the pond tells it.
+type violation struct {
+	When   time.Time `json:"when"`
+	Host   string    `json:"host"`
+	Kind   string    `json:"kind"`
+	Path   string    `json:"path"`
+	Beside string    `json:"beside"` // of a request beside another one: that one
+	Since  time.Time `json:"since"`
 }
 
 func (j *Judge) readPond(ctx context.Context) error {
@@ -272,7 +277,11 @@ func (j *Judge) readPond(ctx context.Context) error {
 		switch {
 		case i < j.violated:
 		case !j.excused(v.Kind, v.Host, v.When):
-			j.breach(kind, "the pond saw %q at %s: %s%s", v.Kind, v.When.Format(time.RFC3339Nano), v.Host, v.Path)
+			beside := ""
+			if v.Beside != "" {
+				beside = fmt.Sprintf(" beside %s since %s", v.Beside, v.Since.Format(time.RFC3339Nano))
+			}
+			j.breach(kind, "the pond saw %q at %s: %s%s%s", v.Kind, v.When.Format(time.RFC3339Nano), v.Host, v.Path, beside)
 		case v.Kind == "parallel":
 			j.overlaps++
 		}
