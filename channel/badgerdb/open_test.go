@@ -46,6 +46,14 @@ func TestLocked(t *testing.T) {
 	open(t, dir)
 }
 
+// TestFullDiskInWords explains what Badger says of a disk without a byte left: it keeps the words of the system's error alone.
+func TestFullDiskInWords(t *testing.T) {
+	words := errors.New("Cannot write pid file \"/d/LOCK\" err: write /d/LOCK: " + syscall.ENOSPC.Error())
+	if err := explain("/d", words); !errors.Is(err, ErrDiskFull) || !strings.Contains(err.Error(), "make room") {
+		t.Error(err)
+	}
+}
+
 func TestUnreadable(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
