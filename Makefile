@@ -223,7 +223,7 @@ inside: ## a real peer in a home of namespaces is pointed at its volunteer's net
 
 POWER ?= 100
 power: ## cuts the power of a disk under each of both databases and the WARC files, at POWER moments (default 100), tables and manifests included (root; FUSE, loop devices)
-	SHOAL_POWER=$(POWER) $(GO) test -count=1 -timeout 60m -v -run 'TestCut|TestPowerCut' ./internal/lab/disklab ./channel/badgerdb ./manager/archive ./manager/archive/remote
+	SHOAL_POWER=$(POWER) $(GO) test -count=1 -timeout 60m -v -run 'TestCut|TestPowerCut' ./internal/lab/disklab ./channel/badgerdb ./channel/badgerdb/tables ./manager/archive ./manager/archive/remote
 
 wire: ## a rate limit at the kernel's packet counters for a minute: of downloads, and of a whole peer over TCP and QUIC (root; Linux namespaces; 4 minutes)
 	SHOAL_WIRE_S=60 $(GO) test -count=1 -v -run TestRateOnTheWire ./peer/limit

@@ -26,3 +26,25 @@ func TestClaimIsAwaitedNoLonger(t *testing.T) {
 		t.Error("what a lease keeps has changed")
 	}
 }
+
+// TestNoLeaseKeepsOthersBackForLonger revokes a lease that was granted by a clock far ahead: once the clock is set right another peer is let in after a term.
+func TestNoLeaseKeepsOthersBackForLonger(t *testing.T) {
+	now, terms := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC), Default()
+	for _, ahead := range []time.Duration{0, 40 * 24 * time.Hour} {
+		var f Fence
+		then := now.Add(ahead)
+		f.Deposit(1)
+		if s := f.Claim(then, 7, 1, then.Add(time.Hour), terms); s.Reply.Status != Granted {
+			t.Fatal(s.Reply.Status)
+		}
+		f.Revoke()
+		f.Restart(now, terms)
+		f.Deposit(9)
+		for wait, want := range map[time.Duration]Status{terms.Term - 1: Held, terms.Term: Granted} {
+			g := f
+			if s := g.Claim(now.Add(wait), 8, 9, now.Add(time.Hour), terms); s.Reply.Status != want {
+				t.Errorf("granted %v ahead: after %v another claim is %v, want %v", ahead, wait, s.Reply.Status, want)
+			}
+		}
+	}
+}

@@ -238,10 +238,11 @@ func (f *Fence) Tick(now time.Time) Step {
 	return Step{Persist: true, Event: Event{Kind: Lapsed, Gen: f.Gen, Progress: f.progress, By: uint64(f.Peer)}}
 }
 
-// Restart gives a lease its full term: the archive was away, its holders could not renew. The term need not be durable again.
+// Restart gives a lease its full term: the archive was away, its holders could not renew. The term need not be durable again. No lease keeps others back
+// for longer, by whatever clock it was granted.
 func (f *Fence) Restart(now time.Time, t Terms) {
-	if f.hold == running {
-		f.until = nanos(now.Add(t.Term))
+	if full := nanos(now.Add(t.Term)); f.hold == running || f.kept() && f.until > full {
+		f.until = full
 	}
 }
 

@@ -330,6 +330,15 @@ func (i *Issue) Bound(now time.Time, most time.Duration) bool {
 	return true
 }
 
+// Advance has a wait end earlier: the clock by which it was reckoned was set back. It reports whether there is one.
+func (i *Issue) Advance(by time.Duration) bool {
+	if !i.Out() && i.Phase != Pausing || i.until == 0 {
+		return false
+	}
+	i.until -= int64(by)
+	return true
+}
+
 // Reason says why the channel is marked; empty: it is not.
 func (i *Issue) Reason() string {
 	if i.Phase != Marked {

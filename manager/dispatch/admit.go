@@ -276,16 +276,6 @@ func (m *Machine) Leave(key channel.HostKey, until time.Time) {
 	}
 }
 
-// Postpone has each host that was left alone at a time left alone for longer: the clock went forward since, and time did not pass.
-func Postpone(m *Machine, at time.Time, by time.Duration) {
-	for key, h := range m.hosts {
-		if h.next.After(at) {
-			h.next = h.next.Add(by)
-			m.hosts[key] = h
-		}
-	}
-}
-
 // Hurry has a host visited at latest at a time.
 func (m *Machine) Hurry(key channel.HostKey, latest time.Time) {
 	if h := m.hosts[key]; h.next.After(latest) {

@@ -42,18 +42,24 @@ func find(dir, pattern string) ([]string, error) {
 	return names, err
 }
 
-// checkLogs checks the logs of a folder before it is opened.
-func checkLogs(dir string) error {
+// openLogs returns the names of the logs that Badger reads when it opens a folder.
+func openLogs(dir string) ([]string, error) {
 	names, err := find(dir, "*.mem")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	values, err := find(dir, "*.vlog") // sorted
-	if err != nil {
-		return err
-	}
 	if n := len(values); n > 0 {
 		names = append(names, values[n-1])
+	}
+	return names, err
+}
+
+// checkLogs checks the logs of a folder before it is opened.
+func checkLogs(dir string) error {
+	names, err := openLogs(dir)
+	if err != nil {
+		return err
 	}
 	for _, name := range names {
 		if err := checkLog(name); err != nil {

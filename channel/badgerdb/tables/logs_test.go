@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -177,5 +178,45 @@ func TestLogsInAFolderOfAnyName(t *testing.T) {
 	}
 	if full, err := find(dir, "*.mem"); err != nil || len(full) == 0 {
 		t.Errorf("its logs are %v, %v", full, err)
+	}
+}
+
+// TestLogsAreWrittenAgain looks at the times of what Badger reads when it opens a folder: a check of a folder that is to be opened has written it again, and one of a folder that is only looked at has not.
+func TestLogsAreWrittenAgain(t *testing.T) {
+	dir := killed(t, 3)
+	for what, check := range map[string]func() error{
+		"opened": func() error { return Check(options(dir)) },
+		"looked": func() error { return CheckFolder(t.Context(), options(dir)) },
+	} {
+		long := time.Now().Add(-time.Hour)
+		names, err := openLogs(dir)
+		if err != nil || len(names) != 2 {
+			t.Fatal(names, err)
+		}
+		names = append(names, filepath.Join(dir, badger.ManifestFilename))
+		was := map[string][]byte{}
+		for _, name := range names {
+			if was[name], err = os.ReadFile(name); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(name, long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := check(); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			info, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again := info.ModTime().Sub(long) > time.Minute; again != (what == "opened") {
+				t.Errorf("%s: %s is written again: %v", what, filepath.Base(name), again)
+			}
+			if b, err := os.ReadFile(name); err != nil || !bytes.Equal(b, was[name]) {
+				t.Errorf("%s: %s is another one: %v", what, filepath.Base(name), err)
+			}
+		}
 	}
 }

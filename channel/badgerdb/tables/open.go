@@ -37,7 +37,10 @@ func CheckOpen(ctx context.Context, db *badger.DB, perSecond int64) error {
 
 // CheckFolder checks a whole folder that no process has open: all that Check checks, and the whole value log.
 func CheckFolder(ctx context.Context, o badger.Options) error {
-	if err := Check(o); err != nil {
+	if err := unused(o.Dir, func() error { return removeEmpty(o.Dir) }); err != nil {
+		return err
+	}
+	if err := lookUnused(o); err != nil {
 		return err
 	}
 	return (&pace{ctx: ctx}).values(o.Dir)

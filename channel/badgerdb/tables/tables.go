@@ -40,11 +40,22 @@ var ErrChanged = errors.New("its bytes are not what was written")
 var ErrInUse = errors.New("another process has it open")
 
 // Check checks a folder before it is opened: its logs, and the tables that the manifest names. It removes log files
-// without a byte, which a crash left.
+// without a byte, which a crash left, and makes durable what the last process may not have synced.
 func Check(o badger.Options) error {
-	if err := unused(o.Dir, func() error { return removeEmpty(o.Dir) }); err != nil {
+	err := unused(o.Dir, func() error {
+		if err := removeEmpty(o.Dir); err != nil {
+			return err
+		}
+		return settle(o.Dir)
+	})
+	if err != nil {
 		return err
 	}
+	return lookUnused(o)
+}
+
+// lookUnused checks a folder that no process has open, and says so if one has.
+func lookUnused(o badger.Options) error {
 	err := look(o)
 	if errors.Is(err, ErrChanged) && inUse(o.Dir) { // since then
 		return ErrInUse

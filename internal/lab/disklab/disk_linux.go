@@ -23,9 +23,10 @@ type Disk struct {
 	loop string
 	done chan error
 
-	mu    sync.Mutex
-	image []byte
-	log   []write
+	mu      sync.Mutex
+	image   []byte
+	log     []write
+	refuses bool
 }
 
 // write is one write to the disk, or a flush.
@@ -97,11 +98,23 @@ func (d *Disk) read(at int64, n int) []byte {
 	return append([]byte(nil), d.image[at:min(at+int64(n), int64(len(d.image)))]...)
 }
 
-func (d *Disk) write(at int64, b []byte) {
+// Refuse has the disk refuse every write with an error, or no longer. A file system bears it for the moments until it writes its journal.
+func (d *Disk) Refuse(on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.refuses = on
+}
+
+// write reports whether the disk takes what is written.
+func (d *Disk) write(at int64, b []byte) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.refuses {
+		return false
+	}
 	d.log = append(d.log, write{at: at, data: append([]byte(nil), b...)})
 	copy(d.image[at:], b)
+	return true
 }
 
 func (d *Disk) flush() {

@@ -91,7 +91,9 @@ func (d *Disk) answer(op uint32, node uint64, in []byte) ([]byte, unix.Errno) {
 		return d.read(int64(le.Uint64(in[8:])), int(le.Uint32(in[16:]))), 0
 	case opWrite:
 		size := le.Uint32(in[16:])
-		d.write(int64(le.Uint64(in[8:])), in[40:40+size])
+		if !d.write(int64(le.Uint64(in[8:])), in[40:40+size]) {
+			return nil, unix.EIO
+		}
 		return le.AppendUint64(nil, uint64(size)), 0 // and padding
 	case opFsync:
 		d.flush()

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 )
@@ -88,6 +90,21 @@ func (c *h2) read() (kind, flags byte, stream uint32, payload []byte, err error)
 	payload = make([]byte, n)
 	_, err = io.ReadFull(c.br, payload)
 	return head[3], head[4], binary.BigEndian.Uint32(head[5:]) &^ (1 << 31), payload, err
+}
+
+// hungUp is the other hungUp, of a client that may also end the stream alone.
+func (c *h2) hungUp() bool {
+	if err := c.SetReadDeadline(time.Now().Add(dripEvery)); err != nil {
+		return true
+	}
+	for {
+		if _, err := c.br.Peek(1); err != nil {
+			return !errors.Is(err, os.ErrDeadlineExceeded)
+		}
+		if kind, _, _, _, err := c.read(); err != nil || kind == frameReset || kind == frameGoAway {
+			return true
+		}
+	}
 }
 
 // misuse speaks HTTP/2 as the mode demands. It answers that there is no robots.txt.
@@ -199,8 +216,7 @@ func (s *Server) abuse(m Mode, c *h2, stream uint32) (over bool) {
 		}
 	case H2Drip:
 		begin(nil)
-		for c.frame(frameData, 0, stream, []byte{'x'}) == nil && c.bw.Flush() == nil {
-			time.Sleep(dripEvery)
+		for c.frame(frameData, 0, stream, []byte{'x'}) == nil && c.bw.Flush() == nil && !c.hungUp() {
 		}
 	case H2Push:
 		_ = c.frame(framePush, flagEndHeaders, stream, []byte{0, 0, 0, 2}, []byte{0x82, 0x84, 0x87})

@@ -3,9 +3,12 @@ package pond
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 )
@@ -29,7 +32,7 @@ func (s *Server) endless(m Mode, conn net.Conn, buf *bufio.ReadWriter, ok, body 
 		fmt.Fprint(buf, "\r\n")
 	case SlowHeaders:
 		fmt.Fprint(buf, ok)
-		for err := error(nil); err == nil; time.Sleep(dripEvery) {
+		for err := error(nil); err == nil && !hungUp(conn); {
 			fmt.Fprint(buf, "X")
 			err = buf.Flush()
 		}
@@ -40,6 +43,15 @@ func (s *Server) endless(m Mode, conn net.Conn, buf *bufio.ReadWriter, ok, body 
 	case TwoLengths:
 		fmt.Fprintf(buf, "%sContent-Length: 5\r\nContent-Length: %d\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", ok, len(body), len(body), body)
 	}
+}
+
+// hungUp waits as long as a slow response does between two bytes, and reports whether the client has hung up meanwhile. A write would find that out two bytes later.
+func hungUp(conn net.Conn) bool {
+	if err := conn.SetReadDeadline(time.Now().Add(dripEvery)); err != nil {
+		return true
+	}
+	_, err := io.Copy(io.Discard, conn)
+	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // odd answers with pages that are well formed and hostile.

@@ -292,3 +292,24 @@ func TestCodedHostsAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestHungUp has a client hang up in the midst of responses that never end, and ask again. The server knows of it before it has sent another byte: no request is beside another.
+func TestHungUp(t *testing.T) {
+	s, _ := serve(t, Config{Seed: 1, Hosts: 1, Pages: 50, Plain: true, Static: true})
+	for _, m := range []Mode{SlowHeaders, SlowLoris, Silent, Interim, EndlessChunks} {
+		if err := s.World().Misbehave("site-0000.pond.test", m); err != nil {
+			t.Fatal(err)
+		}
+		before := s.Stats()
+		for range 3 {
+			if m == Silent {
+				raw(t, s, "/", 1, false)
+			} else {
+				until(s, "/", "HTTP/1.1 ")(t)
+			}
+		}
+		if st := s.Stats(); st.Violated != before.Violated || st.Requests != before.Requests+3 {
+			t.Errorf("%s: %d of %d requests were beside others", m, st.Violated-before.Violated, st.Requests-before.Requests)
+		}
+	}
+}

@@ -323,3 +323,34 @@ func TestNoRobotsNoDelay(t *testing.T) {
 		t.Errorf("%d requests, %v", st.Requests, st.Violations)
 	}
 }
+
+// TestHungUpOfHTTP2 has a client end a stream that drips, or its connection, and ask again on another connection: no request is beside another.
+func TestHungUpOfHTTP2(t *testing.T) {
+	s := secured(t, H2Drip)
+	for _, reset := range []bool{false, true, false, true} {
+		tc, err := shake(t, s, "h2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &h2{tc, bufio.NewReader(tc), bufio.NewWriter(tc)}
+		io.WriteString(c.bw, preface)
+		c.frame(frameSettings, 0, 0)
+		c.frame(frameHeaders, flagEnd|flagEndHeaders, 1, []byte{0x82, 0x87, 0x84}, []byte{0x41, 19}, []byte("site-0000"+Suffix))
+		c.bw.Flush()
+		for kind := byte(0xff); kind != frameData; {
+			if kind, _, _, _, err = c.read(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if reset {
+			c.frame(frameReset, 0, 1, []byte{0, 0, 0, 8}) // CANCEL
+			c.bw.Flush()
+			defer tc.Close()
+		} else {
+			tc.Close()
+		}
+	}
+	if st := s.Stats(); st.Violated != 0 || st.Requests != 4 {
+		t.Errorf("%d of %d requests were beside others", st.Violated, st.Requests)
+	}
+}

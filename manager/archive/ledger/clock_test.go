@@ -16,7 +16,7 @@ import (
 )
 
 // TestClockStepEndsNoLease has the archive's clock go forward by more than a term while a peer crawls: the peer goes on by its own clock, so its lease does not end, and
-// nobody else is let in. It ends a full term after that.
+// nobody else is let in. It ends a full term after that, also if the clock is set back.
 func TestClockStepEndsNoLease(t *testing.T) {
 	for name, step := range map[string]time.Duration{"forward": 45 * time.Minute, "a little": time.Second / 2, "back": -45 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestClockStepEndsNoLease(t *testing.T) {
 				if n := l.Figures().Leases; n != 1 {
 					t.Errorf("%d leases run, the holder of one goes on", n)
 				}
-				time.Sleep(terms.Term + max(-step, 0))
+				time.Sleep(terms.Term)
 				synctest.Wait()
 				if n := l.Figures().Leases; n != 0 {
 					t.Errorf("%d leases run though their holder has not been heard of for a term", n)

@@ -111,20 +111,27 @@ func (c *clockLook) gained(now time.Time) time.Duration {
 	return d
 }
 
-// forgive gives every lease that runs a full term, as at a start, if the clock has gained so much that some would end too early: their holders go on by clocks of their own.
+// forgive gives every lease that runs a full term, as at a start, if the clock has gained so much that some would end too early: their holders go on by clocks of their own. If it was set
+// back, some would end too late.
 func forgive(l *Ledger, gained time.Duration) {
-	if gained < max(l.cfg.Terms.Term/10, clockSlack) {
+	if gained.Abs() < max(l.cfg.Terms.Term/10, clockSlack) {
 		return
 	}
-	l.cfg.Log.Warn("the clock went forward by itself: leases that run get a full term", "by", gained.Round(time.Second))
+	what := "the clock went forward by itself: leases that run get a full term"
+	if gained < 0 {
+		what = "the clock was set back: leases that run get a full term"
+	}
+	l.cfg.Log.Warn(what, "by", gained.Abs().Round(time.Second))
 	now := l.cfg.Clock()
 	for _, id := range l.deadlines.channels() {
 		c, err := l.lock(id)
 		if err != nil {
-			l.cfg.Log.Error("a lease may end too early", "channel", id, "err", err)
+			l.cfg.Log.Error("a lease may end at a wrong time", "channel", id, "err", err)
 			continue
 		}
 		c.Value.fence.Restart(now, l.cfg.Terms)
+		c.Value.timed = false // it may end before the time that is noted
+		l.watch(id, &c.Value)
 		l.unlock(id, c)
 	}
 }

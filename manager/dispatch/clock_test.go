@@ -1,0 +1,69 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"shoal/channel"
+	"shoal/channel/lease"
+	"shoal/recrawl"
+)
+
+// TestAwaitedNoLongerThoughTheClockIsSetBack has a clock go forward and be set right. What was issued or came to nothing meanwhile waits for as long as ever, and what was issued before that is
+// awaited until its latest start, which is of the right time.
+func TestAwaitedNoLongerThoughTheClockIsSetBack(t *testing.T) {
+	const ahead = 5 * time.Minute
+	w := newWorld(Config{Terms: terms(), MaxOut: -1})
+	p := w.peer("a")
+	p.holds, p.gone = 9, false
+	for host := range 3 {
+		w.add(channel.HostKey(host + 7))
+	}
+	hand := func(s int) Order {
+		t.Helper()
+		w.chans[s].wanted = true
+		orders, lines := w.tick()
+		if len(orders) != 1 {
+			t.Fatalf("of channel %d: %v", s, lines)
+		}
+		w.m.Placed(w.now, orders[0], "a", w.now)
+		return orders[0]
+	}
+	before := hand(0)
+	w.now = w.now.Add(ahead)
+	since := w.now
+	w.tick()
+	during := hand(1)
+	failed := hand(2)
+	for _, k := range []lease.Kind{lease.Claimed, lease.Lapsed} {
+		if err := w.hear(2, lease.Event{Kind: k, Gen: failed.Gen}, "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.tick()
+	w.now = w.now.Add(-ahead)
+	Advance(w.m, since, ahead)
+	w.acts()
+	for s, want := range []time.Time{before.Latest, during.Latest.Add(-ahead), w.now.Add(terms().Backoff)} {
+		i, _ := w.m.Issue(recrawl.Slot(s))
+		if got := i.Deadline(); !got.Equal(want) {
+			t.Errorf("channel %d, which is %v, waits until %v, want %v", s, i.Phase, got.Sub(w.now), want.Sub(w.now))
+		}
+		if got := w.chans[s].issue.Deadline(); !got.Equal(want) {
+			t.Errorf("channel %d waits until %v after a restart, want %v", s, got.Sub(w.now), want.Sub(w.now))
+		}
+	}
+	w.now = w.now.Add(terms().Backoff)
+	if orders, _ := w.tick(); len(orders) != 1 || orders[0].Slot != 2 {
+		t.Errorf("after its pause goes %v, want channel 2", orders)
+	}
+	for _, out := range []bool{true, false} {
+		if w.now = before.Latest; out {
+			w.now = w.now.Add(-1)
+		}
+		w.tick()
+		if w.m.IsOut(0) != out || w.m.IsOut(1) != out {
+			t.Errorf("after %v out are: %v, %v", w.now.Sub(before.Issued), w.m.IsOut(0), w.m.IsOut(1))
+		}
+	}
+}
