@@ -33,6 +33,8 @@ type Hot struct {
 	Gen    Gen     // highest one issued
 	Lease  []byte  // the lease's record; nil: never handed out
 	Facts  []byte  // the scheduler's record, Learnt.EstimatorBlob; nil: none yet
+
+	Submitted time.Time // Issue.At of the highest one; zero: never handed out
 }
 
 // Entire is a channel with all that the database has of it.

@@ -76,6 +76,46 @@ func TestFirstStartByAClockThatWasAhead(t *testing.T) {
 	crawled()
 }
 
+// TestAwaitedNoLongerAfterAClockThatWasAhead has a peer take a task by a clock that is four minutes ahead, and never claim it: a manager that starts by one that is right awaits the claim for no longer than
+// the first one meant to.
+func TestAwaitedNoLongerAfterAClockThatWasAhead(t *testing.T) {
+	t.Parallel()
+	const ahead = 4 * time.Minute
+	dir := t.TempDir()
+	begin := func(ahead time.Duration) *bench {
+		return open(t, dir, func(c *manager.Config, s *swarm) {
+			waitsLong(c)
+			s.ignore = true
+			c.Now = func() time.Time { return time.Now().Add(ahead) }
+		})
+	}
+	b := begin(0) // which is when its ticks begin
+	id := b.add(t, "https://one.example")[0]
+	if err := b.d.Pause(t.Context(), id, true); err != nil {
+		t.Fatal(err)
+	}
+	b.stop()
+	b = begin(ahead)
+	if err := b.d.Pause(t.Context(), id, false); err != nil {
+		t.Fatal(err)
+	}
+	var meant time.Time
+	until(t, "a peer to take it", func() bool {
+		r, _, _ := b.row(id)
+		meant = r.Awaited
+		return r.Out && b.m.Overview().Accepted > 0 && !meant.IsZero()
+	})
+	b.stop()
+	for range 2 {
+		b = begin(0)
+		r, _, _ := b.row(id)
+		if sooner := meant.Sub(r.Awaited); !r.Out || sooner < ahead-time.Minute || r.Awaited.Before(time.Now()) {
+			t.Errorf("it is out: %v, and awaited %v less, want about %v", r.Out, sooner, ahead)
+		}
+		b.stop()
+	}
+}
+
 // TestClockThatWasFarAhead has a manager crawl by a clock that is more than a month of minutes ahead, and start anew by one that is right: an operator is told that a channel waits until
 // that time comes. Once he has said that the clock is right it does not, nor after a further start.
 func TestClockThatWasFarAhead(t *testing.T) {

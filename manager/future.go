@@ -24,13 +24,16 @@ const (
 	noticeFuture = "future"
 )
 
-// redate dates a channel that comes from the database, where the clock may have been ahead, here or at the manager that had the channel. It tells whether the database is to have
-// that at once.
-func (u *tuning) redate(now time.Time, f *recrawl.Facts, issue *lease.Issue) (anew bool) {
+// redate dates a channel that comes from the database, where the clock may have been ahead, here or at the manager that had the channel, and issued its last task at some time. It tells
+// whether the database is to have that at once.
+func (u *tuning) redate(now time.Time, f *recrawl.Facts, issue *lease.Issue, issued time.Time) (anew bool) {
 	at := u.clock.At(now)
 	f.DatedBy(at)
 	if now.Before(plausible) {
 		return false
+	}
+	if by := issued.Sub(now); by > gainSlack && issue.Out() && issue.Deadline().After(issued) && issue.Advance(by) { // a claim is awaited for as long as ever; if that was said before, and is written, for less
+		anew = true
 	}
 	if issue.Phase == lease.Pausing && issue.Deadline().After(now.Add(u.cfg.Terms.MaxBackoff)) { // no pause is that long, and nothing is out
 		issue.Withdraw()

@@ -38,7 +38,7 @@ func (ro *roster) add(now time.Time, r channel.Hot) error {
 			return fmt.Errorf("channel %d: %w", r.ID, err)
 		}
 	}
-	anew := ro.tune.redate(now, &f, &issue)
+	anew := ro.tune.redate(now, &f, &issue, r.Submitted)
 	if f.Weight == 0 {
 		f.Weight = r.Weight
 	}
@@ -68,7 +68,8 @@ func (ro *roster) add(now time.Time, r channel.Hot) error {
 	ro.table.Put(s, r.ID, r.Host)
 	if anew {
 		ro.keep.issues[s], ro.keep.dirty[s] = issue, struct{}{}
-	} else if f.Future(ro.clock.At(now)) > 0 {
+	}
+	if f.Future(ro.clock.At(now)) > 0 {
 		ro.tune.future.add(s)
 	}
 	ro.table.SetLinks(s, r.Links)

@@ -76,7 +76,7 @@ func readLease(v []byte, h *channel.Hot) error {
 	if err != nil {
 		return err
 	}
-	h.Gen, h.Lease = rec.gen, rec.blob
+	h.Gen, h.Submitted, h.Lease = rec.gen, rec.submitted, rec.blob
 	return nil
 }
 

@@ -224,7 +224,7 @@ func (db *DB) Scan(ctx context.Context, first, last channel.ID, f func(channel.H
 
 // scan is Scan of the channels of some partitions; nil: of all.
 func (db *DB) scan(ctx context.Context, parts []uint8, first, last channel.ID, f func(channel.Hot) error) error {
-	sql, of := `SELECT id, host_key, state, weight, grp, links, gen, lease, facts FROM hot WHERE id BETWEEN $1 AND $2 `, []any{}
+	sql, of := `SELECT id, host_key, state, weight, grp, links, gen, submitted, lease, facts FROM hot WHERE id BETWEEN $1 AND $2 `, []any{}
 	if parts != nil {
 		sql, of = sql+`AND ((host_key >> 56) & 255) = ANY($3::bigint[]) `, append(of, wide(parts))
 	}
@@ -271,20 +271,20 @@ func scanHot(rows pgx.Rows) (h channel.Hot, err error) {
 	be := binary.BigEndian
 	h.ID, h.Host, h.State = channel.ID(be.Uint64(raw[0])), channel.HostKey(be.Uint64(raw[1])), channel.State(be.Uint16(raw[2]))
 	h.Weight, h.Group, h.Links = math.Float32frombits(be.Uint32(raw[3])), int(int16(be.Uint16(raw[4]))), int(int32(be.Uint32(raw[5])))
-	h.Gen, h.Lease, h.Facts = channel.Gen(be.Uint64(raw[6])), raw[7], raw[8]
+	h.Gen, h.Submitted, h.Lease, h.Facts = channel.Gen(be.Uint64(raw[6])), timeOf(int64(be.Uint64(raw[7]))), raw[8], raw[9]
 	return h, nil
 }
 
 // hotSizes are the bytes of the columns that scan selects; 0: any number.
-var hotSizes = [9]int{8, 8, 2, 4, 2, 4, 8, 0, 0}
+var hotSizes = [10]int{8, 8, 2, 4, 2, 4, 8, 8, 0, 0}
 
 func scanHotText(rows pgx.Rows) (h channel.Hot, err error) {
-	var id, key, gen int64
+	var id, key, gen, submitted int64
 	var state, group int16
 	var links int32
 	var lease, facts pgtype.DriverBytes
-	err = rows.Scan(&id, &key, &state, &h.Weight, &group, &links, &gen, &lease, &facts)
+	err = rows.Scan(&id, &key, &state, &h.Weight, &group, &links, &gen, &submitted, &lease, &facts)
 	h.ID, h.Host, h.State, h.Group, h.Links, h.Gen = channel.ID(id), channel.HostKey(key), channel.State(state), int(group), int(links), channel.Gen(gen)
-	h.Lease, h.Facts = lease, facts
+	h.Submitted, h.Lease, h.Facts = timeOf(submitted), lease, facts
 	return h, err
 }

@@ -564,7 +564,7 @@ func testScan(t *testing.T, open Open) {
 					want.Facts = []byte(fmt.Sprint("facts", i))
 				}
 				if i%7 == 0 {
-					want.Gen, want.Lease = channel.Gen(i+1), []byte(fmt.Sprint("lease", i))
+					want.Gen, want.Lease, want.Submitted = channel.Gen(i+1), []byte(fmt.Sprint("lease", i)), now
 				}
 				if i == 6 {
 					want.State = channel.Marked
