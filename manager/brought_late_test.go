@@ -90,4 +90,18 @@ func TestPagesBroughtAfterTheLeaseAreJudged(t *testing.T) {
 	if n != 1 {
 		t.Errorf("the channel's history tells %d times of chunks that came late, want once: %+v", n, events)
 	}
+	// Who gives such a task back does not leave: it is here again.
+	if _, err := b.a.Release(t.Context(), "a", task.Channel, task.Gen); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.closed = false
+	s.mu.Unlock()
+	<-s.slept
+	until(t, "the next claim, which is behind that in the feed", func() bool { r, _, _ := b.row(1); return r.Out && r.Awaited.IsZero() })
+	s.swarm.mu.Lock()
+	defer s.swarm.mu.Unlock()
+	if s.swarm.gaveBack != 0 {
+		t.Error("the overlay was told that it leaves")
+	}
 }

@@ -189,7 +189,7 @@ func (le *learner) weighPeer(now time.Time, heard dispatch.Heard, e *archive.Ent
 		wasted = true
 		le.noteWaste(now, took, e.Peer, conduct.Lapsed)
 	case lease.Released:
-		if e.Event.By != 0 { // else the archive took it back
+		if e.Event.By != 0 && heard.Ran { // else the archive took it back, or the peer is back from where it was when the lease lapsed
 			le.cfg.Swarm.GaveBack(overlay.ID(e.Peer))
 		}
 		if !e.Event.Progress && e.Event.By != 0 {

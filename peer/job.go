@@ -359,7 +359,7 @@ func (a *Agent) before(ctx context.Context, j *job, s *sender) error {
 				continue
 			}
 			if over {
-				if lapsed++; lapsed == lapsedLooks { // archives of earlier versions let a lapsed lease run again when a chunk comes
+				if lapsed++; lapsed == lapsedLooks || s.over.Load() { // archives of earlier versions let a lapsed lease run again when a chunk comes
 					return errLapsed
 				}
 			}

@@ -128,6 +128,21 @@ func TestLapsedLeaseEnds(t *testing.T) {
 	})
 }
 
+// TestLapsedLeaseEndsAtOnce has a chunk stored by which the lease does not run again: nothing is waited for. It uses no clock of its own, as TestFencedPut.
+func TestLapsedLeaseEndsAtOnce(t *testing.T) {
+	l := &leaser{term: time.Minute}
+	l.over.Store(true)
+	a, j, s := leased(t, l)
+	s.hold = newHold(present) // of a claim whose lease had lapsed
+	if err := s.Put(t.Context(), nil, false); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if err := a.before(t.Context(), j, s); !errors.Is(err, errLapsed) || time.Since(start) >= retries.First/2 {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+}
+
 // TestFencedPut does not use a clock of its own, because all tests share the pool of encoders, which have channels.
 func TestFencedPut(t *testing.T) {
 	l := &leaser{term: time.Minute}

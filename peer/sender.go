@@ -28,6 +28,7 @@ type sender struct {
 	seq    uint64
 	head   [32]byte
 	sent   atomic.Int64
+	over   atomic.Bool // the archive has stored a chunk, and the lease does not run by that
 	away   *atomic.Bool
 	// homecoming returns a channel that is closed when there is reason to ask an archive again that was away.
 	homecoming func() <-chan struct{}
@@ -68,6 +69,7 @@ func (s *sender) put(ctx context.Context, body []byte) error {
 			s.seq, s.head = c.Seq, hash
 			s.sent.Add(int64(len(body)))
 			s.hold.acked(sent, r.Left)
+			s.over.Store(r.Left <= 0)
 			s.log.Debug("chunk acknowledged", "host", s.header.Host, "gen", s.header.Gen, "seq", c.Seq)
 			return nil
 		default:

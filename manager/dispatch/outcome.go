@@ -116,6 +116,7 @@ type Heard struct {
 	Effect lease.Effect
 	Issue  lease.Issue // after it
 	Issued time.Time   // of the task that was out; zero: the Machine knew of none
+	Ran    bool        // the lease that the event is about ran until then
 }
 
 // Hear takes an event of the archive's feed, of a task that peer has or had. If it is a report that counts (lease.Apply), the caller tells Due
@@ -138,7 +139,10 @@ func (m *Machine) Hear(now time.Time, s recrawl.Slot, e lease.Event, peer Peer) 
 		m.due.Edit(s, func(f *recrawl.Facts) { f.Out, f.Submitted = 1, max(f.Submitted, m.cfg.Clock.At(now)) })
 		return m.apply(now, f, e, effect, peer), nil
 	}
-	return m.apply(now, f, e, f.issue.Apply(now, e, m.terms()), peer), nil
+	ran := f.issue.Phase == lease.Leased && f.issue.Live == e.Gen
+	h := m.apply(now, f, e, f.issue.Apply(now, e, m.terms()), peer)
+	h.Ran = ran
+	return h, nil
 }
 
 // apply does what an event asks for whose effect on the flight's issue is known.

@@ -27,7 +27,7 @@ func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, cos
 	cfg.Scale.Shows = func(site, page int, step float64) uint64 {
 		return world.Version(site, page, begun.Add(time.Duration(step*float64(time.Second)))).Text
 	}
-	cfg.Scale.Moves = moves
+	cfg.Scale.Moves, cfg.Scale.Keeps = moves, true
 	if row.Burst != nil {
 		cfg.Scale.Late, cfg.Scale.Burst = c.late(len(world.Hosts())), int(math.Round(row.AtS))
 	}
@@ -56,10 +56,10 @@ func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, cos
 	return nil
 }
 
-// costs are what a page and a task take beside waits and round trips, in seconds.
+// costs are what a page and a task take beside waits and round trips, in seconds. That of a task is mostly less than nothing: before its first page there is no wait.
 type costs struct{ page, task float64 }
 
-var usualCosts = costs{pageCost.Seconds(), taskStart.Seconds()}
+var usualCosts = costs{pageCost.Seconds(), taskCost.Seconds()}
 
 // costs are those of a run: of a page by the time between two pages of a crawl, of a task by what is left of the threads' time.
 func (n *network) costs(w *watched) costs {
@@ -78,10 +78,8 @@ func (n *network) costs(w *watched) costs {
 	for _, p := range n.ports[1:] {
 		claims += 2 * n.world.NodeRTT(n.ports[0], p).Seconds() / float64(n.Peers)
 	}
-	c := costs{page: max(page-rtt, 0), task: max(left/float64(max(tasks, 1))-claims, 0)}
-	if n.Churn || n.Scene == "half" { // what is left is mostly of peers that are gone and not missed yet, which the simulator has too
-		c.task = usualCosts.task
-	}
+	c := costs{page: max(page-rtt, 0)}
+	c.task = max(left/float64(max(tasks, 1))-claims, -pond.Gap.Seconds()-c.page)
 	return c
 }
 

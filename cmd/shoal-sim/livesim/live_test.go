@@ -186,6 +186,23 @@ func TestFill(t *testing.T) {
 	}
 }
 
+// What a page takes is told by pages that follow each other in one crawl, not by another peer's look between two crawls of a host.
+func TestStepsAreOfOneCrawl(t *testing.T) {
+	w := &watched{served: make([]visits, 1), last: make([]pond.Served, 1)}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, s := range []struct {
+		after time.Duration
+		page  int
+		from  string
+	}{{0, 0, "a:1"}, {210, 1, "a:1"}, {230, 2, "a:1"}, {2500, 1, "b:7"}, {1800, 3, "a:1"}, {9000, 4, "a:1"}, {3000, 0, "c:2"}, {220, 5, "c:2"}} {
+		at = at.Add(s.after * time.Millisecond)
+		w.take(pond.Served{When: at, Page: s.page, From: s.from}, 200*time.Millisecond)
+	}
+	if w.steps != 3 || math.Abs(w.over-.06) > 1e-9 || w.served[0] != (visits{tasks: 2, pages: 8}) {
+		t.Errorf("%d steps took %v s beyond their waits, and there were %+v", w.steps, w.over, w.served[0])
+	}
+}
+
 // The bound is the nearest peer's time while there is room, and more when the nearest peer has not enough.
 func TestBound(t *testing.T) {
 	c := cell{Load: 1, Scene: "none", Seed: 3, Peers: 2, Threads: 1}

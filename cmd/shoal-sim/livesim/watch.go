@@ -97,11 +97,11 @@ func get(ctx context.Context, url string, read func(io.Reader) error) error {
 // watched is what was seen of a network.
 type watched struct {
 	series []sample
-	served []visits    // by host
-	last   []time.Time // the last page of each host
-	since  uint64      // number of the last answer of the pond that was read
-	over   float64     // seconds between two pages of a crawl beyond the host's wait, summed
-	steps  int         // and how many
+	served []visits      // by host
+	last   []pond.Served // the last page of each host
+	since  uint64        // number of the last answer of the pond that was read
+	over   float64       // seconds between two pages of a crawl beyond the host's wait, summed
+	steps  int           // and how many
 }
 
 // visits are the crawls of a host: of each, "/" is fetched first, and once.
@@ -109,7 +109,7 @@ type visits struct{ tasks, pages int }
 
 // watch looks each second until the time is over.
 func (n *network) watch(ctx context.Context, begun time.Time) (w *watched, err error) {
-	w = &watched{served: make([]visits, len(n.world.Hosts())), last: make([]time.Time, len(n.world.Hosts()))}
+	w = &watched{served: make([]visits, len(n.world.Hosts())), last: make([]pond.Served, len(n.world.Hosts()))}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var late misses
@@ -175,16 +175,21 @@ func (n *network) follow(ctx context.Context, w *watched) error {
 			return nil
 		}
 		for _, s := range part {
-			v := &w.served[s.Host]
-			v.pages++
-			gap := s.When.Sub(w.last[s.Host]) - max(pond.Gap, n.world.Hosts()[s.Host].CrawlDelay)
-			if w.last[s.Host] = s.When; s.Page == 0 {
-				v.tasks++
-			} else if v.tasks > 0 && gap < longestStep {
-				w.over, w.steps = w.over+max(gap, 0).Seconds(), w.steps+1
-			}
+			w.take(s, max(pond.Gap, n.world.Hosts()[s.Host].CrawlDelay))
 		}
 		w.since = part[len(part)-1].N
+	}
+}
+
+// take takes in an answer of the pond, of a host with some wait. Of pages on different connections nothing follows: between them came another peer, as to look whether the first one lied.
+func (w *watched) take(s pond.Served, wait time.Duration) {
+	v, last := &w.served[s.Host], w.last[s.Host]
+	v.pages++
+	gap := s.When.Sub(last.When) - wait
+	if w.last[s.Host] = s; s.Page == 0 {
+		v.tasks++
+	} else if v.tasks > 0 && s.From == last.From && gap < longestStep {
+		w.over, w.steps = w.over+max(gap, 0).Seconds(), w.steps+1
 	}
 }
 

@@ -96,6 +96,8 @@ type Scale struct {
 	Shows func(site, page int, step float64) uint64
 	// Moves are when peers come and go, in their order, each peer in turn the one and the other; nil: all come at the start, and then as Churn says.
 	Moves []Move
+	// Keeps has a peer that was killed go on with its tasks when it is there again, as peers do that start in the same folder.
+	Keeps bool
 	// Late sites, the last ones, become channels at step Burst only, all at once; 0: all are there from the start.
 	Late, Burst int
 }

@@ -36,7 +36,8 @@ type shoal struct {
 	soonest []time.Duration
 	tasks   []shoalTask
 	runs    []shoalRun
-	unused  int32 // of runs
+	shelves [][]shelved // of each peer that is away; nil: peers keep nothing
+	unused  int32       // of runs
 	ends    ends
 	queued  int
 	lapses  sim.Queue[shoalTimer]
@@ -132,6 +133,9 @@ func newShoal(r *run) *shoal {
 	for i := range s.tasks {
 		s.tasks[i].run, s.tasks[i].kept = nothing, nothing
 	}
+	if r.w.scale != nil && r.w.scale.Keeps {
+		s.shelves = make([][]shelved, n)
+	}
 	s.clock = recrawl.Clock{Epoch: s.at(1 - float64(begin)), Step: s.unit}
 	c := dispatch.Config{Clock: s.clock, Terms: s.terms, MaxOut: -1, MaxWait: 24 * time.Hour}
 	if scale := r.w.scale; scale != nil {
@@ -171,11 +175,12 @@ func (s *shoal) load(peer int32) int {
 	return s.has(peer)
 }
 
-func (s *shoal) join(_ int, peer int32) {
+func (s *shoal) join(minute int, peer int32) {
 	s.noted(peer)
 	if s.sites != nil {
 		s.sites.view = nil
 	}
+	s.resume(minute, peer)
 }
 
 // has counts the tasks of a peer.

@@ -199,6 +199,9 @@ func (s *shoal) leave(minute int, peer int32, polite bool) {
 	}
 	for _, it := range items[:running] {
 		q.Done(now, it.Key, 0)
+		if !polite {
+			s.shelve(minute, peer, int32(it.Key))
+		}
 		s.cut(minute, int32(it.Key), polite)
 	}
 	for _, it := range items[running:] {
@@ -206,6 +209,8 @@ func (s *shoal) leave(minute int, peer int32, polite bool) {
 		if polite {
 			s.r.m.migrations++
 			s.offer(minute, now, ch, "")
+		} else {
+			s.shelve(minute, peer, ch)
 		}
 	} // the manager misses the claims of the rest
 }
