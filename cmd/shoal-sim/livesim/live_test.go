@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -183,6 +184,21 @@ func TestFill(t *testing.T) {
 		got.UpdatesPerMin != want.UpdatesPerMin || got.PagesPerMin != want.PagesPerMin || got.IdleShare != want.IdleShare || got.IdleFirst != want.IdleFirst ||
 		got.IdleAll != want.IdleAll || got.RTTChosenMS != want.RTTChosenMS || got.RTTNearestMS != want.RTTNearestMS {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// A program that does not start is told of, in its own words.
+func TestProgramThatDoesNotStart(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the program is a shell script")
+	}
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "shoal"), []byte("#!/bin/sh\necho out of order >&2\nexit 1\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := cell{Strategy: "icr", Load: 1, Scene: "none", Seed: 3, Minutes: 1, Peers: 1, Threads: 1}
+	if _, err := c.run(t.Context(), bin, t.TempDir()); err == nil || !strings.Contains(err.Error(), "out of order") {
+		t.Errorf("it ends with %v", err)
 	}
 }
 

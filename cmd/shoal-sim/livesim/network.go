@@ -51,9 +51,10 @@ func (c *cell) open(ctx context.Context, bin, dir string) (n *network, err error
 		return nil, fmt.Errorf("a folder for the run: %w", err)
 	}
 	n = &network{cell: c, bin: bin, dir: dir, peers: make([]*process, c.Peers), there: make([]float64, c.Peers), since: make([]time.Time, c.Peers)}
+	opened := n
 	defer func() {
 		if err != nil {
-			n.close()
+			opened.close()
 		}
 	}()
 	for range c.Peers + 1 {
