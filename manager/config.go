@@ -48,7 +48,7 @@ type Swarm interface {
 	// Coord is where the manager itself is.
 	Coord() coords.Coord
 	// Delivered, Wasted and GaveBack tell what became of a task that a peer took at some time: it brought pages; it came to nothing by the peer's doing;
-	// the peer ended it early. They are hints, and do not wait.
+	// the peer ended it early, while its lease ran. They are hints, and do not wait.
 	Delivered(peer overlay.ID)
 	Wasted(peer overlay.ID, took time.Time)
 	GaveBack(peer overlay.ID)
