@@ -448,6 +448,20 @@ func (c *chaosRun) tidy() string {
 	return left
 }
 
+// evenly has all channels crawled equally often. After an hour one that hardly changes has the right to be left alone for longer than the run lasts, by the strategy and by the limit that it is
+// recrawled at most twice as often as it changes.
+func (c *chaosRun) evenly() {
+	c.t.Helper()
+	const name = "uniform"
+	c.judge.Choosing(name, time.Now())
+	for over := c.own.bound(chaosTidy + c.more()); !c.ask(chaos.Strategy, http.MethodPut, "/strategy", map[string]any{"name": name, "limits": map[string]any{"cap": 0}}); time.Sleep(c.rest()) {
+		if c.alive(); over() {
+			c.t.Fatalf("the manager takes no other strategy\n%s", c.manager.said())
+		}
+	}
+	c.judge.Chose()
+}
+
 // compact has the archive give back what nobody needs. Between faults a large one has no time to come to the end of that.
 func (c *chaosRun) compact() {
 	c.t.Helper()
@@ -477,6 +491,7 @@ func (c *chaosRun) settle(last time.Time) {
 	}
 	c.judge.TakenBack()
 	if !c.brief {
+		c.evenly()
 		c.crawledSince(last, chaosSettled+c.more(), "crawls every channel again after the last fault")
 	}
 }

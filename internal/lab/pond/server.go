@@ -21,7 +21,7 @@ import (
 
 // Limits of a Server.
 const (
-	MaxViolations = 1000                   // kept; more are counted
+	MaxViolations = 10_000                 // kept; more are counted
 	MaxDrip       = 10 * time.Minute       // longest that a slow response goes on
 	dripEvery     = 500 * time.Millisecond // between the bytes of a slow response
 	hangUpNews    = 200                    // milliseconds by which the news that a client of a bad host hung up may follow its next request, as this process has turns in them
