@@ -39,6 +39,7 @@ type Command struct {
 	Seeds      int       `help:"Seeds to run, from --seed on." default:"1"`
 	Seed       uint64    `help:"The first seed." default:"1"`
 	Scene      string    `help:"What is special: none; small (sites of three pages on average); half (half of the peers are killed half way, for good); weights (an operator gives channels importance from 1 to 50); burst (a third of the channels is imported half way, all at once)." enum:"none,small,half,weights,burst" default:"none"`
+	Cap        float64   `help:"A channel is recrawled at most so many times as often as it changes; 0: as often as a strategy likes." default:"2"`
 	Bin        string    `help:"Folder with the programs shoal and shoal-peer; default: that of shoal-sim." type:"path" placeholder:"DIR"`
 	Dir        string    `help:"Keep data and logs of the runs there; default: a temporary folder, removed at the end." type:"path" placeholder:"DIR"`
 	Foretell   bool      `help:"Run no network: only say what the simulator foretells of each run. It takes seconds."`
@@ -55,6 +56,7 @@ const (
 	minMinutes = .5
 	minLoad    = .05
 	maxLoad    = 50
+	maxCap     = 1e6
 )
 
 // ErrFlags says that the flags cannot be run.
@@ -70,6 +72,8 @@ func (c *Command) validate() error {
 		return fmt.Errorf("%w: --seeds %d: want 1 to %d", ErrFlags, c.Seeds, maxSeeds)
 	case !(c.Minutes >= minMinutes && c.Minutes <= maxMinutes):
 		return fmt.Errorf("%w: --minutes %v: want %v to %d", ErrFlags, c.Minutes, minMinutes, maxMinutes)
+	case !(c.Cap >= 0 && c.Cap <= maxCap):
+		return fmt.Errorf("%w: --cap %v: want 0 to %v", ErrFlags, c.Cap, maxCap)
 	case len(c.Load) == 0:
 		return fmt.Errorf("%w: --load: name one or more, such as 0.5,1,2", ErrFlags)
 	case len(c.Strategies) == 0:
@@ -208,7 +212,7 @@ func (c *Command) cells() (all []cell) {
 		for _, load := range c.Load {
 			for _, churn := range churns {
 				for _, name := range c.Strategies {
-					all = append(all, cell{Strategy: name, Load: load, Churn: churn, Scene: c.Scene, Seed: c.Seed + uint64(s), Minutes: c.Minutes, Peers: c.Peers, Threads: c.Threads})
+					all = append(all, cell{Strategy: name, Load: load, Churn: churn, Scene: c.Scene, Seed: c.Seed + uint64(s), Minutes: c.Minutes, Cap: c.Cap, Peers: c.Peers, Threads: c.Threads})
 				}
 			}
 		}

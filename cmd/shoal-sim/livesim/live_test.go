@@ -16,7 +16,7 @@ import (
 )
 
 func command() *Command {
-	return &Command{Strategies: []string{"price", "icr"}, Peers: 8, Threads: 2, Load: []float64{.5, 1}, Minutes: 1, Churn: "both", Seeds: 2, Seed: 7, Scene: "none"}
+	return &Command{Strategies: []string{"price", "icr"}, Peers: 8, Threads: 2, Load: []float64{.5, 1}, Minutes: 1, Churn: "both", Seeds: 2, Seed: 7, Scene: "none", Cap: 2}
 }
 
 // Whoever mistypes a flag is told which, and what it wants.
@@ -28,6 +28,7 @@ func TestBadFlags(t *testing.T) {
 		"--minutes NaN": func(c *Command) {
 			c.Minutes = math.NaN()
 		},
+		"--cap -1":                       func(c *Command) { c.Cap = -1 },
 		"--load 0":                       func(c *Command) { c.Load = []float64{0} },
 		"--load: 1 is named twice":       func(c *Command) { c.Load = []float64{1, 1} },
 		"--load: name one":               func(c *Command) { c.Load = nil },

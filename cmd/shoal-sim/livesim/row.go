@@ -8,6 +8,7 @@ type Row struct {
 	Scene    string  `json:"scene"`
 	Seed     uint64  `json:"seed"`
 	Minutes  float64 `json:"minutes"`
+	Cap      float64 `json:"cap"`
 	*Measured
 	FirstPassLeastS  float64 `json:"first_pass_least_s"`
 	PageMS           float64 `json:"page_ms"` // what a page took beside wait and round trip, and

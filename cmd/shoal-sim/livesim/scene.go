@@ -15,6 +15,7 @@ import (
 
 	"shoal/internal/lab/pond"
 	"shoal/internal/sim"
+	"shoal/recrawl"
 )
 
 // The scenes in which an operator takes part.
@@ -55,6 +56,11 @@ func (c *cell) last(w *pond.World) []pond.Host { return w.Hosts()[len(c.first(w)
 
 // operate does what an operator has done before the peers come: channels get their importance, or the late ones are removed.
 func (n *network) operate(ctx context.Context) error {
+	if n.Cap != recrawl.DefaultOptions().Cap {
+		if err := n.ask(ctx, http.MethodPut, "/strategy", fmt.Appendf(nil, `{"limits": {"cap": %v}}`, n.Cap), nil); err != nil {
+			return err
+		}
+	}
 	weights, late := n.weights(len(n.world.Hosts())), len(n.last(n.world))
 	if weights == nil && late == 0 {
 		return nil

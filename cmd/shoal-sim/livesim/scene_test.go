@@ -126,7 +126,7 @@ func operated(t *testing.T, c *cell) (n *network, asked func() []string) {
 
 // TestOperate: before the peers come each host's channel gets its own weight, or those that come later are removed; then they are imported.
 func TestOperate(t *testing.T) {
-	n, asked := operated(t, &cell{Load: 2, Scene: "weights", Seed: 3, Peers: 2, Threads: 1, Minutes: 1})
+	n, asked := operated(t, &cell{Load: 2, Scene: "weights", Seed: 3, Peers: 2, Threads: 1, Minutes: 1, Cap: 2})
 	if err := n.operate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestOperate(t *testing.T) {
 			t.Errorf("not asked: %s", want)
 		}
 	}
-	n, asked = operated(t, &cell{Load: 2, Scene: "burst", Seed: 3, Peers: 2, Threads: 1, Minutes: 1})
+	n, asked = operated(t, &cell{Load: 2, Scene: "burst", Seed: 3, Peers: 2, Threads: 1, Minutes: 1, Cap: 2})
 	if err := n.operate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -151,9 +151,13 @@ func TestOperate(t *testing.T) {
 	if last := asked()[len(asked())-1]; !strings.HasPrefix(last, "POST /api/v1/channels/import http://") || strings.Count(last, "\n") != late || n.came() < 30 {
 		t.Errorf("imported %q at %v s", last, n.came())
 	}
-	n, asked = operated(t, &cell{Load: 2, Scene: "none", Seed: 3, Peers: 2, Threads: 1, Minutes: 1})
+	n, asked = operated(t, &cell{Load: 2, Scene: "none", Seed: 3, Peers: 2, Threads: 1, Minutes: 1, Cap: 2})
 	if err := n.operate(t.Context()); err != nil || len(asked()) > 0 || n.grow(t.Context()) != nil || n.came() != 0 {
 		t.Errorf("an operator where none is: %v, %q", err, asked())
+	}
+	n.Cap = 0
+	if err := n.operate(t.Context()); err != nil || !slices.Equal(asked(), []string{`PUT /api/v1/strategy {"limits": {"cap": 0}}`}) {
+		t.Errorf("without a cap: %v, %q", err, asked())
 	}
 }
 

@@ -27,6 +27,7 @@ type cell struct {
 	Scene          string
 	Seed           uint64
 	Minutes        float64
+	Cap            float64 // of strategies
 	Peers, Threads int
 }
 
