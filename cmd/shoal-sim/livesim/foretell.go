@@ -56,10 +56,10 @@ func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, cos
 	return nil
 }
 
-// costs are what a page and a task take beside waits and round trips, in seconds. That of a task is mostly less than nothing: before its first page there is no wait.
+// costs are what a page and a task take beside waits and round trips, in seconds. That of a task may be a little less than nothing, where the pages took less than the mean says.
 type costs struct{ page, task float64 }
 
-var usualCosts = costs{pageCost.Seconds(), taskCost.Seconds()}
+var usualCosts = costs{pageCost.Seconds(), taskStart.Seconds()}
 
 // costs are those of a run: of a page by the time between two pages of a crawl, of a task by what is left of the threads' time.
 func (n *network) costs(w *watched) costs {

@@ -8,12 +8,11 @@ import (
 	"shoal/internal/lab/pond"
 )
 
-// What a crawl costs in the pond beside its waits.
+// What a crawl costs in the pond beside its waits, about, where no run has told.
 const (
-	pageCost  = 5 * time.Millisecond    // beside wait and round trip: transfer, and the peer's own work; of a quiet machine
-	taskCost  = -190 * time.Millisecond // beside its pages, and the ways to the manager: there is no wait before the first page, and hardly anything else; as measured
-	taskStart = 100 * time.Millisecond  // the same, as the need has it: a load is what it was before that was measured
-	usualRTT  = 15 * time.Millisecond   // of a peer that a task lands at, for the need
+	pageCost  = 5 * time.Millisecond   // beside wait and round trip: transfer, and the peer's own work
+	taskStart = 100 * time.Millisecond // beside its pages: the claim, robots.txt, the report
+	usualRTT  = 15 * time.Millisecond  // of a peer that a task lands at, for the need
 	sitePages = 12
 	smallSite = 3
 	largest   = 64 // pages of a site: as many as a channel's first task may fetch
@@ -82,7 +81,7 @@ func service(h *pond.Host, c costs) time.Duration {
 func need(w *pond.World) (threads float64) {
 	for i := range w.Hosts() {
 		h := &w.Hosts()[i]
-		threads += service(h, costs{pageCost.Seconds(), taskStart.Seconds()}).Seconds() / h.Interval.Seconds()
+		threads += service(h, usualCosts).Seconds() / h.Interval.Seconds()
 	}
 	return threads
 }
