@@ -3,7 +3,6 @@ package badgerdb
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -17,22 +16,11 @@ import (
 // disk's power at moments of the past. What was acknowledged by that moment must be there. Tables, manifest and logs
 // are torn as far as Badger and the file system allow.
 func TestPowerCut(t *testing.T) {
-	cuts, err := strconv.Atoi(os.Getenv("SHOAL_POWER"))
-	if err != nil || cuts < 1 {
-		t.Skip("SHOAL_POWER is not set to a number of cuts: wants root, FUSE and loop devices (make power)")
-	}
+	cuts := disklab.Cuts(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d cuts", seed, cuts)
 	rng := rand.New(rand.NewPCG(seed, 5))
-	disk, err := disklab.New(t.TempDir(), 768<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := disk.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	disk := disklab.For(t, 768<<20)
 	type ack struct {
 		kind   string
 		a, b   uint64

@@ -19,22 +19,11 @@ import (
 // before a flush: everything acknowledged by then is there, every record can be read, and the feed tells of each page exactly once. Here the
 // database's tables and manifest are torn as well, as far as Badger and the file system let them be.
 func TestPowerCut(t *testing.T) {
-	cuts, err := strconv.Atoi(os.Getenv("SHOAL_POWER"))
-	if err != nil || cuts < 1 {
-		t.Skip("SHOAL_POWER is not set to a number of cuts: wants root, FUSE and loop devices (make power)")
-	}
+	cuts := disklab.Cuts(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d cuts", seed, cuts)
 	rng := rand.New(rand.NewPCG(seed, 4))
-	disk, err := disklab.New(t.TempDir(), 768<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := disk.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	disk := disklab.For(t, 768<<20)
 	type ack struct {
 		id     channel.ID
 		seq    uint64

@@ -19,9 +19,7 @@ import (
 // TestPowerCutOfWhatWasRead cuts the power just after a folder was checked whose last writes were in the file system's cache alone: a process was killed before
 // it had synced them, or the disk had refused them. What the check has seen is there.
 func TestPowerCutOfWhatWasRead(t *testing.T) {
-	if os.Getenv("SHOAL_POWER") == "" {
-		t.Skip("SHOAL_POWER is not set: wants root, FUSE and loop devices (make power)")
-	}
+	disklab.Cuts(t)
 	const commits = 40
 	files := map[string][]byte{}
 	names, err := filepath.Glob(filepath.Join(killed(t, commits), "*"))
@@ -35,15 +33,7 @@ func TestPowerCutOfWhatWasRead(t *testing.T) {
 	}
 	for what, refused := range map[string]bool{"killed": false, "refused": true} {
 		t.Run(what, func(t *testing.T) {
-			disk, err := disklab.New(t.TempDir(), 64<<20)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := disk.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
+			disk := disklab.For(t, 64<<20)
 			dir := filepath.Join(disk.Root(), "db")
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)

@@ -9,18 +9,8 @@ import (
 
 // TestCut cuts the power between a file that was synced and one that was not.
 func TestCut(t *testing.T) {
-	if os.Getenv("SHOAL_POWER") == "" {
-		t.Skip("SHOAL_POWER is not set: wants root, FUSE and loop devices (make power)")
-	}
-	d, err := New(t.TempDir(), 32<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	Cuts(t)
+	d := For(t, 32<<20)
 	for _, name := range []string{"synced", "not"} {
 		f, err := os.Create(filepath.Join(d.Root(), name))
 		if err != nil {
@@ -40,7 +30,7 @@ func TestCut(t *testing.T) {
 		}
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
-	_, err = d.Cut(rng, d.Now(), 0, func(root string) {
+	_, err := d.Cut(rng, d.Now(), 0, func(root string) {
 		if info, err := os.Stat(filepath.Join(root, "synced")); err != nil || info.Size() != 100_000 {
 			t.Error("what was synced:", info, err)
 		}

@@ -14,22 +14,12 @@ import (
 // TestPowerCut notes where an archive lies, and forgets it, and cuts the power at once after each: what was done before is there. A folder whose note is lost
 // would be taken for one that holds the archive itself.
 func TestPowerCut(t *testing.T) {
-	if os.Getenv("SHOAL_POWER") == "" {
-		t.Skip("SHOAL_POWER is not set: wants root, FUSE and loop devices (make power)")
-	}
-	disk, err := disklab.New(t.TempDir(), 16<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := disk.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	disklab.Cuts(t)
+	disk := disklab.For(t, 16<<20)
 	const bucket = "s3://host/bucket"
 	after := func(what, noted, there string) {
 		t.Helper()
-		_, err = disk.Cut(rand.New(rand.NewPCG(1, 2)), disk.Now(), 0, func(root string) {
+		_, err := disk.Cut(rand.New(rand.NewPCG(1, 2)), disk.Now(), 0, func(root string) {
 			if got, err := Noted(root, BucketFile); err != nil || got != noted {
 				t.Errorf("after %s and a cut it is noted: %q, %v", what, got, err)
 			}
