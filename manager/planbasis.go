@@ -22,10 +22,10 @@ type PlanBasis struct {
 
 // PlanBasis tells what a plan starts from.
 func (u *tuning) PlanBasis(ctx context.Context) (PlanBasis, error) {
-	b := PlanBasis{Step: u.cfg.Tick, Prior: u.cfg.Options.Prior}
+	b := PlanBasis{Step: u.cfg.Tick}
 	return b, u.onLoop(ctx, func(now time.Time) {
 		b.Now, b.Cap, b.MinTicks = u.clock.At(now), u.limits.Cap, u.limits.ticks(b.Step)
-		b.Every = recrawl.Tick(u.modelDay())
+		b.Every, b.Prior = recrawl.Tick(u.modelDay()), u.sched.Prior()
 		if p := u.sched.Strategy().Report(); p != nil {
 			b.Capacity = p.Capacity
 		}

@@ -50,24 +50,28 @@ func (e Estimate) Rate() float64 { return float64(e.rate) }
 func (e Estimate) Interval() float64 { return 1 / float64(e.rate) }
 
 // Visit learns from a visit t ticks after the last.
-func (e *Estimate) Visit(t float64, changed bool) {
+func (e *Estimate) Visit(t float64, changed bool) { e.visit(t, changed, &crowd{}) }
+
+// visit is Visit of a channel among others.
+func (e *Estimate) visit(t float64, changed bool, among *crowd) {
 	if !(t > 0) || math.IsInf(t, 0) {
 		return
 	}
 	if changed {
-		e.change(math.Log(t))
+		e.change(math.Log(t), among)
 	} else {
 		e.idle += float32(t)
 	}
-	e.solve()
+	e.solve(among)
 }
 
-func (e *Estimate) change(lnT float64) {
+func (e *Estimate) change(lnT float64, among *crowd) {
 	n := float64(e.changes) + 1
 	if e.changes == Memory {
 		n = Memory
-		e.idle *= 1 - 1./Memory
+		seen, _ := among.seen(e)
 		e.prior = uint8(int(e.prior) * (Memory - 1) / Memory)
+		e.idle = float32(max((1-1./Memory)*seen+among.brought(e), leastIdle)) // what the prior brought goes as it does
 	} else {
 		e.changes++
 	}
@@ -84,15 +88,28 @@ const (
 	minRate  = 1e-9 // changes per tick that an estimate is kept within
 	maxRate  = 10.
 	lastStep = .01 // of Newton's method, relative
+
+	leastIdle = 1e-3 // ticks
 )
 
-// solve finds the rate by Newton's method in ln r, where the two sides differ monotonically.
-func (e *Estimate) solve() {
-	a, n, b := float64(e.prior)/priorUnit, float64(e.changes), float64(e.idle)
+// solve finds the rate. What the crowd tells, once it does, takes the place of the prior.
+func (e *Estimate) solve(among *crowd) {
+	a, b := float64(e.prior)/priorUnit, float64(e.idle)
+	if idle, own := among.seen(e); among.shape > 0 && !own {
+		a, b = among.belief(e)
+		b += idle
+	}
+	e.root(a, b)
+}
+
+// root finds the rate by Newton's method in ln r, where the two sides differ monotonically. It returns how sharp the likelihood is there: minus its second derivative in ln r.
+func (e *Estimate) root(a, b float64) (sharp float64) {
+	n := float64(e.changes)
 	lo, hi := max(a/b, minRate), min((a+n)/b, maxRate) // since each term of the sum is between 0 and 1
 	if !(lo < hi) {
-		e.rate = float32(min(max(lo, minRate), maxRate))
-		return
+		r := min(max(lo, minRate), maxRate)
+		e.rate = float32(r)
+		return b * r
 	}
 	middle := math.Exp(float64(e.mean))
 	apart := math.Exp(math.Sqrt(3*float64(e.variance)) * (1. / 64)) // 64 = sqrt(varianceUnit)
@@ -104,7 +121,8 @@ func (e *Estimate) solve() {
 			h2, c2 := changeScore(r * middle / apart)
 			h, c = (4*h+h1+h2)/6, (4*c+c1+c2)/6
 		}
-		step := (a + n*h - b*r) / (n*c + b*r)
+		sharp = n*c + b*r
+		step := (a + n*h - b*r) / sharp
 		step = min(max(step, -1), 1)
 		if math.Abs(step) < lastStep { // the next one would be its square
 			r = min(max(r*(1+step*(1+step/2)), lo), hi)
@@ -113,6 +131,7 @@ func (e *Estimate) solve() {
 		r = min(max(r*math.Exp(step), lo), hi)
 	}
 	e.rate = float32(r)
+	return sharp
 }
 
 // changeScore is the derivative of ln(1-e^(-x)) in ln x, x/(e^x-1), and minus the second derivative.

@@ -30,6 +30,12 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 		s.relearnt = now
 		s.groups.relearn()
 	}
+	if now-s.crowd.fitted >= crowdEvery || now < s.crowd.fitted {
+		s.fitCrowd(now)
+	}
+	if s.crowd.bring >= 0 {
+		s.bringSome(now)
+	}
 	q := s.strategy.Quota(now, load)
 	s.quota = q
 	if q.Rerank {

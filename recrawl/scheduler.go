@@ -81,13 +81,14 @@ type Scheduler struct {
 	now       Tick
 	limits    Limits
 	quota     Quota // the strategy's last
-	foreign   bool  // facts hold what was counted for another strategy, or for one whose state is lost
+	crowd     crowd
+	foreign   bool // facts hold what was counted for another strategy, or for one whose state is lost
 }
 
 // NewScheduler makes an empty scheduler. opt must be valid.
 func NewScheduler(now Tick, strategy Strategy, opt Options) *Scheduler {
 	s := &Scheduler{opt: opt, strategy: strategy, groups: newGroups(opt.Groups, opt.Initial), free: none, now: now, relearnt: now,
-		limits: Limits{opt.Cap, max(1, opt.MinTicks)}, foreign: true}
+		limits: Limits{opt.Cap, max(1, opt.MinTicks)}, crowd: crowd{prior: opt.Prior, fitted: now, bring: -1}, foreign: true}
 	s.wheel = newCalendar(&s.cells)
 	s.wheel.at = now - 1
 	s.mix = mix{known: &s.ready[0], new: &s.ready[1], rng: rand.New(rand.NewPCG(1, 1))} // the same calls, the same decisions
@@ -147,6 +148,15 @@ func (s *Scheduler) Snapshot() []Facts {
 	return all
 }
 
+// Prior is what is believed of a channel that comes without facts: as the options say, and what visits to others tell once there are some.
+func (s *Scheduler) Prior() Estimate {
+	e := s.opt.Prior
+	if s.crowd.shape > 0 {
+		e.solve(&s.crowd)
+	}
+	return e
+}
+
 // Add takes a channel in. Facts without an estimate get the prior.
 func (s *Scheduler) Add(f Facts) Slot {
 	var at Slot
@@ -159,7 +169,7 @@ func (s *Scheduler) Add(f Facts) Slot {
 	c := s.cells.at(at)
 	f.Flags &= Known | Pinned | Paused | Denied
 	if !f.Est.valid() {
-		f.Est = s.opt.Prior
+		f.Est = s.Prior()
 		f.Flags &^= Known
 	}
 	if f.Updated == 0 {
@@ -303,8 +313,13 @@ func (s *Scheduler) updated(now Tick, at Slot, c *cell, e Event) {
 	c.Updated, c.Signalled = now, 0
 	old := c.Est.Interval()
 	if before > 0 && c.Flags&Known == 0 {
-		c.Est.Visit(float64(now-before), e.Changed)
+		c.Est.visit(float64(now-before), e.Changed, &s.crowd)
 	}
+	s.regroup(now, at, c, old)
+}
+
+// regroup puts a slot where it belongs by its change interval, which was another one.
+func (s *Scheduler) regroup(now Tick, at Slot, c *cell, old float64) {
 	c.Bucket = cycle.Update(c.Bucket, c.Est.Rate())
 	interval := c.Est.Interval()
 	s.groups.remove(int(c.Group), old, c.Flags&Paused != 0)

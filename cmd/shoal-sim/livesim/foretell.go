@@ -44,7 +44,7 @@ func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, cos
 	l := told.Landing
 	row.SimFresh, row.SimUpdatesPerMin = round(told.Freshness, 4), round(float64(told.Updates)/c.Minutes, 1)
 	row.SimFreshSteady, row.SimSteady90S, row.SimFirstPassS, row.SimIdleShare = round(l.Steady, 4), l.Steady90, l.FirstPass, round(l.Missed, 4)
-	row.SimFreshWeight = round(l.Weight, 4)
+	row.SimFreshWeight, row.SimFreshBySize = round(l.Weight, 4), round(told.FreshnessPages, 4)
 	if row.Burst != nil {
 		row.SimPassS = l.LatePass
 	}

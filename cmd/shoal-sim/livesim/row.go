@@ -14,7 +14,8 @@ type Row struct {
 	PageMS           float64 `json:"page_ms"` // what a page took beside wait and round trip, and
 	TaskMS           float64 `json:"task_ms"` // a task beside its pages and the ways to the manager; the simulator is told both
 	SimFresh         float64 `json:"sim_fresh"`
-	SimFreshWeight   float64 `json:"sim_fresh_weight"` // by importance
+	SimFreshWeight   float64 `json:"sim_fresh_weight"`  // by importance
+	SimFreshBySize   float64 `json:"sim_fresh_by_size"` // of channels, each counting as many as it has pages, as strategies weigh them by default
 	SimUpdatesPerMin float64 `json:"sim_updates_per_min"`
 	SimPagesPerMin   float64 `json:"sim_pages_per_min"`
 	SimFreshSteady   float64 `json:"sim_fresh_steady"`

@@ -52,6 +52,9 @@ func forecast(t *testing.T, scene, dir string) (rows []map[string]any) {
 		if v, ok := r["sim_fresh"].(float64); !ok || v <= 0 {
 			t.Errorf("%s: foretells %v", scene, r["sim_fresh"])
 		}
+		if v, ok := r["sim_fresh_by_size"].(float64); !ok || v <= 0 || v == r["sim_fresh"] {
+			t.Errorf("%s: foretells %v by size, and %v without", scene, r["sim_fresh_by_size"], r["sim_fresh"])
+		}
 	}
 	return rows
 }

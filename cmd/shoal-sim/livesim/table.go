@@ -46,6 +46,9 @@ func columns(scene string, measured bool) (all []column) {
 	if scene == "weights" {
 		told("weight", num(3, func(r *Row) float64 { return r.SimFreshWeight }))
 	}
+	if !measured {
+		told("by size", num(3, func(r *Row) float64 { return r.SimFreshBySize }))
+	}
 	own("steady", num(3, func(r *Row) float64 { return r.FreshSteady }))
 	if !measured || scene == "burst" {
 		told("steady", num(3, func(r *Row) float64 { return r.SimFreshSteady }))
@@ -116,7 +119,15 @@ as much.`)
 }
 
 // writeForecast prints what the simulator says alone.
-func writeForecast(out io.Writer, rows []Row) error { return writeRows(out, rows, false) }
+func writeForecast(out io.Writer, rows []Row) error {
+	err := writeRows(out, rows, false)
+	_, last := fmt.Fprintln(out, `
+fresh: share of channels that is current, over the whole run; by size: where each channel counts as many as it has pages, as strategies weigh them unless an
+operator says otherwise; steady: fresh in the second half; 90% s: when nine tenths of that are reached. pass s: when every channel has been crawled once;
+least s: the time that the threads need for that. idle: thread time without a task while something is missing or stale. RTT: of a task's peer to its host, ms;
+bound: the least with which the peers could do as much.`)
+	return errors.Join(err, last)
+}
 
 // bound is a least time; where none is known a dash.
 func bound(of func(*Row) float64) func(*Row) string {

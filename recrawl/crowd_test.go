@@ -1,0 +1,160 @@
+package recrawl
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// among has channels be visited every so many ticks, and returns the scheduler and their true rates. Those of the crowd differ by a factor of two either way at most.
+func among(t *testing.T, rng *rand.Rand, channels, visits int, every Tick, interval float64, fast int) (s *Scheduler, rates []float64, now Tick) {
+	t.Helper()
+	s = NewScheduler(1, must(t, "price", Params{}), DefaultOptions())
+	for i := range channels {
+		rate := math.Exp(2*math.Ln2*(rng.Float64()-.5)) / interval
+		if i < fast {
+			rate = 50 / interval
+		}
+		rates = append(rates, rate)
+		s.Add(Facts{Submitted: 1, Updated: 1})
+	}
+	for now = 1; visits > 0; visits-- {
+		now += every
+		s.Next(now, Load{}, nil)
+		for i, rate := range rates {
+			s.Observe(now, Slot(i), Event{Kind: Updated, Changed: rng.Float64() < -math.Expm1(-rate*float64(every))})
+		}
+	}
+	for range 50 { // until it has settled
+		now += crowdEvery
+		s.Next(now, Load{}, nil)
+	}
+	return s, rates, now
+}
+
+// off is the mean distance of estimates from the truth, as a factor.
+func off(rates []float64, estimate func(i int) Estimate) float64 {
+	sum := 0.
+	for i, r := range rates {
+		e := estimate(i)
+		sum += math.Abs(math.Log(e.Rate() / r))
+	}
+	return math.Exp(sum / float64(len(rates)))
+}
+
+// TestCrowdTellsOfEach: after a few visits, what the other channels tell brings the estimates much nearer to the truth than a prior that is a hundred times too slow does.
+func TestCrowdTellsOfEach(t *testing.T) {
+	const interval = 15
+	seed := func() *rand.Rand { return rand.New(rand.NewPCG(3, 3)) }
+	s, rates, _ := among(t, seed(), 400, 6, 20, interval, 0)
+	alone := make([]Estimate, len(rates))
+	rng := seed()
+	for i := range alone {
+		rng.Float64() // its rate
+		alone[i] = Prior(1440, .5)
+	}
+	for range 6 {
+		for i, r := range rates {
+			alone[i].Visit(20, rng.Float64() < -math.Expm1(-r*20))
+		}
+	}
+	with, without := off(rates, func(i int) Estimate { return s.Facts(Slot(i)).Est }), off(rates, func(i int) Estimate { return alone[i] })
+	t.Logf("off by a factor of %.2f, and by %.2f where each channel is taken by itself", with, without)
+	if with > 1.6 || with > without/2 {
+		t.Errorf("estimates are off by a factor of %.2f; each by itself by %.2f", with, without)
+	}
+	if e := s.Prior(); e.Interval() < interval/1.5 || e.Interval() > interval*1.5 {
+		t.Errorf("a new channel is thought to change every %.0f ticks, and the others do every %d", e.Interval(), interval)
+	}
+	at := s.Add(Facts{})
+	if got, want := s.Facts(at).Est, s.Prior(); got != want {
+		t.Errorf("a new channel has %+v, want %+v", got, want)
+	}
+}
+
+// TestCrowdHidesNoOutlier: a channel that changes fifty times as often as all others is known for that in the end, though they are much alike.
+func TestCrowdHidesNoOutlier(t *testing.T) {
+	const interval = 5000
+	s, rates, now := among(t, rand.New(rand.NewPCG(4, 4)), 400, 6, interval, interval, 1)
+	if s.crowd.shape < 2 {
+		t.Fatalf("the crowd counts as %.1f changes: it is not alike", s.crowd.shape)
+	}
+	rng := rand.New(rand.NewPCG(5, 5))
+	for range 64 { // as often as a strategy would have it
+		every := max(wholeTicks(s.Facts(0).Est.Interval()/2), 10)
+		now += every
+		s.Next(now, Load{}, nil)
+		s.Observe(now, 0, Event{Kind: Updated, Changed: rng.Float64() < -math.Expm1(-rates[0]*float64(every))})
+	}
+	if got, want := s.Facts(0).Est.Interval(), interval/50.; got < want/1.6 || got > want*1.6 {
+		t.Errorf("it is thought to change every %.0f ticks, and does every %.0f", got, want)
+	}
+}
+
+// TestCrowdBringsAllUpToDate: channels that were visited once are thought of as the others, and are counted in the groups of their new intervals.
+func TestCrowdBringsAllUpToDate(t *testing.T) {
+	s, rates, now := among(t, rand.New(rand.NewPCG(6, 6)), 300, 6, 20, 15, 0)
+	var once []Slot
+	for range 100 {
+		once = append(once, s.Add(Facts{Submitted: now, Updated: now, Est: s.opt.Prior}))
+	}
+	held := s.Add(Facts{Submitted: now, Updated: now, Est: Exactly(777), Flags: Known})
+	own := s.Add(Facts{Submitted: now, Updated: now, Est: Prior(777, 1)})
+	for range 20 { // the more channels of no visits of their own there are, the less they say
+		now += crowdEvery
+		for i, r := range rates { // all twice as slow as before, so that the crowd moves
+			s.Observe(now, Slot(i), Event{Kind: Updated, Changed: rand.New(rand.NewPCG(uint64(now), uint64(i))).Float64() < -math.Expm1(-r/2*float64(crowdEvery))})
+		}
+		s.Next(now, Load{}, nil)
+	}
+	for _, at := range once {
+		if i := s.Facts(at).Est.Interval(); i > 60 {
+			t.Fatalf("one of which nothing is known is still thought to change every %.0f ticks", i)
+		}
+	}
+	for _, at := range []Slot{held, own} {
+		if i := s.Facts(at).Est.Interval(); math.Abs(i-777) > 1 {
+			t.Errorf("what somebody said of a channel is now %.0f ticks", i)
+		}
+	}
+	count, sum := make([]int, s.groups.K()), make([]float64, s.groups.K())
+	for i := range s.Len() {
+		f := s.Facts(Slot(i))
+		count[f.Group]++
+		sum[f.Group] += f.Est.Interval()
+	}
+	for g := range count {
+		if count[g] != s.groups.count[g] || math.Abs(sum[g]-s.groups.sum[g]) > 1e-6*(1+sum[g]) {
+			t.Errorf("group %d has %d channels of %v ticks together, and counts %d of %v", g, count[g], sum[g], s.groups.count[g], s.groups.sum[g])
+		}
+	}
+}
+
+// TestPriorGoesAsItCame: what the prior brought is gone when it has faded, so that it holds nothing back any more.
+func TestPriorGoesAsItCame(t *testing.T) {
+	w := &crowd{prior: Prior(1440, .5)}
+	e := w.prior
+	for range 4 * Memory {
+		e.visit(10, true, w)
+	}
+	if e.prior > 0 || e.idle > 1 {
+		t.Errorf("a prior of %d, and %v ticks without a change, after visits that all found one", e.prior, e.idle)
+	}
+}
+
+// TestGammaShape has the shape follow from what numbers of a Gamma distribution tell, and checks digamma by its values in the books.
+func TestGammaShape(t *testing.T) {
+	for _, shape := range []float64{.3, 1, 2.5, 20} {
+		if got := gammaShape(math.Log(shape) - digamma(shape)); math.Abs(got/shape-1) > .02 {
+			t.Errorf("shape %v is taken for %v", shape, got)
+		}
+	}
+	if got := gammaShape(0); !math.IsInf(got, 1) {
+		t.Errorf("numbers that are all the same: shape %v", got)
+	}
+	for x, want := range map[float64]float64{.5: -1.9635100260214235, 1: -.5772156649015329, 10: 2.2517525890667211} {
+		if got := digamma(x); math.Abs(got-want) > 1e-6 {
+			t.Errorf("digamma(%v) = %v, want %v", x, got, want)
+		}
+	}
+}
