@@ -57,7 +57,8 @@ type namedWeb struct {
 	asked  map[string]int
 	before int            // questions that were answered by this lie when it began
 	wrong  int            // requests that came to another host's server
-	first  map[string]int // of them, those for the first page of a host
+	failed int            // requests that did not come through to the pond
+	first  map[string]int // of both, those for the first page of a host
 }
 
 // openNamedWeb gives hosts of the pond names of their own.
@@ -97,17 +98,25 @@ func (n *namedWeb) front(i int, pond, twin string) {
 		n.t.Fatal(err)
 	}
 	n.ports = append(n.ports, port)
+	unseen := func(host, path string, count *int) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		*count++
+		if path == "/" {
+			n.first[host]++
+		}
+	}
 	proxy := &httputil.ReverseProxy{ErrorLog: quiet(), Transport: &http.Transport{DisableCompression: true, DisableKeepAlives: true}, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", pond, twin
+	}, ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+		if r.Context().Err() == nil { // else its peer has hung up
+			unseen(n.hosts[i], r.URL.Path, &n.failed)
+		}
+		http.Error(w, err.Error(), http.StatusBadGateway)
 	}}
 	s := &http.Server{ErrorLog: quiet(), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Host != n.hosts[i] {
-			n.mu.Lock()
-			n.wrong++
-			if r.URL.Path == "/" {
-				n.first[r.Host]++
-			}
-			n.mu.Unlock()
+			unseen(r.Host, r.URL.Path, &n.wrong)
 			http.Error(w, "this is "+n.hosts[i], http.StatusMisdirectedRequest)
 			return
 		}
@@ -164,7 +173,7 @@ func (n *namedWeb) lies(how string) (answered int) {
 	return answered
 }
 
-// astray is how often a request for a host's first page came to another host's server.
+// astray is how often a request for a host's first page did not come to its server.
 func (n *namedWeb) astray(host string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -175,7 +184,7 @@ func (n *namedWeb) astray(host string) int {
 func (n *namedWeb) counts() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return fmt.Sprintf("questions answered by each lie (without a name: by the truth): %v; %d requests came to another host's server", n.asked, n.wrong)
+	return fmt.Sprintf("questions answered by each lie (without a name: by the truth): %v; %d requests came to another host's server, and %d not through to the pond", n.asked, n.wrong, n.failed)
 }
 
 func (n *namedWeb) serve(c net.PacketConn) {
@@ -262,5 +271,37 @@ func TestLiesThatNobodyHeard(t *testing.T) {
 	}
 	if got := c.injected()[chaos.LieNames]; got != 1 {
 		t.Errorf("%d of three lies count, of which one was heard", got)
+	}
+}
+
+// TestWhatThePondDoesNotSee counts requests for first pages that come to another host's server, and those that do not come through to the pond.
+func TestWhatThePondDoesNotSee(t *testing.T) {
+	t.Parallel()
+	n := &namedWeb{t: t, hosts: []string{"www-1" + chaosNames}, asked: map[string]int{}, first: map[string]int{}}
+	n.front(0, "127.0.0.1:1", "host-1.pond.test") // where nothing listens
+	get := func(host, path string) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+n.ports[0]+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode
+	}
+	for _, c := range []struct {
+		host, path string
+		want       int
+	}{{n.hosts[0], "/", http.StatusBadGateway}, {n.hosts[0], "/page", http.StatusBadGateway}, {"www-2" + chaosNames, "/", http.StatusMisdirectedRequest}} {
+		if got := get(c.host, c.path); got != c.want {
+			t.Errorf("%s%s: %d, want %d", c.host, c.path, got, c.want)
+		}
+	}
+	if n.astray(n.hosts[0]) != 1 || n.astray("www-2"+chaosNames) != 1 || n.failed != 2 || n.wrong != 1 {
+		t.Errorf("%v, %s", n.first, n.counts())
 	}
 }

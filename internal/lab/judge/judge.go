@@ -70,7 +70,7 @@ type Config struct {
 	Token   string            // of its operator
 	Pond    string            // base URL of the pond
 	Alias   map[string]string // names that hosts of the pond have beside the pond's, each with the pond's
-	// Astray tells how often a request for the first page of a host, by such a name, came to another host's server, which the pond does not see. nil: none does.
+	// Astray tells how often a request for the first page of a host, by such a name, came to another host's server, or not through to the pond, which does not see either. nil: none does.
 	Astray func(host string) int
 	Client *http.Client // nil: one with a timeout of a minute
 

@@ -200,9 +200,18 @@ func (j *Judge) count(rows []row) {
 			crawls += j.cfg.Astray(bare(r.Host))
 		}
 		if r.Updates > crawls && r.Updates > before { // what an earlier look saw is told
-			j.breach(Miscounted, "channel %d (%s) has %d updates; its first page was fetched %d times", r.ID, r.Host, r.Updates, crawls)
+			j.breach(Miscounted, "channel %d (%s) has %d updates, %d at the last look; its first page was fetched %d times: %s", r.ID, r.Host, r.Updates, before, crawls, j.fetches(pageKey{n, 0}))
 		}
 	}
+}
+
+// fetches tells when a page was fetched, and from where.
+func (j *Judge) fetches(k pageKey) string {
+	var all []string
+	for _, a := range j.answers[k] {
+		all = append(all, a.When.UTC().Format("15:04:05.0")+" from "+a.From)
+	}
+	return strings.Join(all, ", ")
 }
 
 // change is a line of the archive's feed.
