@@ -13,7 +13,7 @@ import (
 
 // run runs one network from its start to its end.
 func (c *cell) run(ctx context.Context, bin, dir string) (row Row, err error) {
-	row = Row{Strategy: c.Strategy, Load: c.Load, Churn: c.Churn, Scene: c.Scene, Seed: c.Seed, Minutes: c.Minutes, Cap: c.Cap}
+	row = Row{Strategy: c.Strategy, Load: c.Load, Churn: c.Churn, Scene: c.Scene, Seed: c.Seed, Minutes: c.Minutes, Cap: c.Cap, Weights: c.Weights}
 	n, err := c.open(ctx, bin, dir)
 	if err != nil {
 		return row, err
@@ -91,7 +91,7 @@ func (n *network) bound(w *watched) float64 {
 
 // forecast is what the simulator says of the cell; no network is run.
 func (c *cell) forecast(ctx context.Context) (row Row, err error) {
-	row = Row{Strategy: c.Strategy, Load: c.Load, Churn: c.Churn, Scene: c.Scene, Seed: c.Seed, Minutes: c.Minutes, Cap: c.Cap}
+	row = Row{Strategy: c.Strategy, Load: c.Load, Churn: c.Churn, Scene: c.Scene, Seed: c.Seed, Minutes: c.Minutes, Cap: c.Cap, Weights: c.Weights}
 	ports := make([]int, c.Peers+1)
 	for i := range ports {
 		ports[i] = i + 1

@@ -22,7 +22,7 @@ func steps(d time.Duration) float64 { return d.Seconds() / pond.Tick.Seconds() }
 // It is told what a page and a task cost, since a busy machine makes both slower.
 func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, costs costs, begun time.Time, moves []recrawlsim.Move, row *Row) error {
 	length := int(c.Minutes * 60)
-	cfg := recrawlsim.Config{Case: "rec", Strategy: c.Strategy, Rates: "learnt", Mode: "shoal", Weights: "pages", Seed: c.Seed, Steps: length, Cap: c.Cap,
+	cfg := recrawlsim.Config{Case: "rec", Strategy: c.Strategy, Rates: "learnt", Mode: "shoal", Weights: c.Weights, Seed: c.Seed, Steps: length, Cap: c.Cap,
 		Crawlers: c.Peers, Scale: c.scale(world, ports, costs), Churn: sim.Churn{Life: 1e8, Gap: 1, Polite: 1}}
 	cfg.Scale.Shows = func(site, page int, step float64) uint64 {
 		return world.Version(site, page, begun.Add(time.Duration(step*float64(time.Second)))).Text

@@ -16,7 +16,7 @@ import (
 )
 
 func command() *Command {
-	return &Command{Strategies: []string{"price", "icr"}, Peers: 8, Threads: 2, Load: []float64{.5, 1}, Minutes: 1, Churn: "both", Seeds: 2, Seed: 7, Scene: "none", Cap: 2}
+	return &Command{Strategies: []string{"price", "icr"}, Peers: 8, Threads: 2, Load: []float64{.5, 1}, Minutes: 1, Churn: "both", Seeds: 2, Seed: 7, Scene: "none", Cap: 2, Weights: "pages"}
 }
 
 // Whoever mistypes a flag is told which, and what it wants.

@@ -9,6 +9,7 @@ type Row struct {
 	Seed     uint64  `json:"seed"`
 	Minutes  float64 `json:"minutes"`
 	Cap      float64 `json:"cap"`
+	Weights  string  `json:"weights"` // that strategies look at: pages or equal
 	*Measured
 	FirstPassLeastS  float64 `json:"first_pass_least_s"`
 	PageMS           float64 `json:"page_ms"` // what a page took beside wait and round trip, and

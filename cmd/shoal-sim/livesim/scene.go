@@ -56,8 +56,8 @@ func (c *cell) last(w *pond.World) []pond.Host { return w.Hosts()[len(c.first(w)
 
 // operate does what an operator has done before the peers come: channels get their importance, or the late ones are removed.
 func (n *network) operate(ctx context.Context) error {
-	if n.Cap != recrawl.DefaultOptions().Cap {
-		if err := n.ask(ctx, http.MethodPut, "/strategy", fmt.Appendf(nil, `{"limits": {"cap": %v}}`, n.Cap), nil); err != nil {
+	if n.Cap != recrawl.DefaultOptions().Cap || n.Weights != string(recrawl.PageWeights) {
+		if err := n.ask(ctx, http.MethodPut, "/strategy", fmt.Appendf(nil, `{"limits": {"cap": %v, "weights": %q}}`, n.Cap, n.Weights), nil); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,11 @@ func TestWeights(t *testing.T) {
 // forecast has the simulator foretell a scene of a small network, as JSON.
 func forecast(t *testing.T, scene, dir string) (rows []map[string]any) {
 	t.Helper()
-	c := &Command{Strategies: []string{"price", "icr"}, Peers: 2, Threads: 2, Load: []float64{2}, Minutes: 2, Churn: "off", Seeds: 1, Seed: 1, Scene: scene, Foretell: true, JSON: true, Plot: dir}
+	return told(t, scene, &Command{Strategies: []string{"price", "icr"}, Peers: 2, Threads: 2, Load: []float64{2}, Minutes: 2, Churn: "off", Seeds: 1, Seed: 1, Scene: scene, Weights: "pages", Foretell: true, JSON: true, Plot: dir})
+}
+
+func told(t *testing.T, scene string, c *Command) (rows []map[string]any) {
+	t.Helper()
 	var out bytes.Buffer
 	if err := c.Run(t.Context(), &out, io.Discard); err != nil {
 		t.Fatal(err)
@@ -129,7 +133,7 @@ func operated(t *testing.T, c *cell) (n *network, asked func() []string) {
 
 // TestOperate: before the peers come each host's channel gets its own weight, or those that come later are removed; then they are imported.
 func TestOperate(t *testing.T) {
-	n, asked := operated(t, &cell{Load: 2, Scene: "weights", Seed: 3, Peers: 2, Threads: 1, Minutes: 1, Cap: 2})
+	n, asked := operated(t, &cell{Load: 2, Scene: "weights", Seed: 3, Peers: 2, Threads: 1, Minutes: 1, Cap: 2, Weights: "pages"})
 	if err := n.operate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +143,7 @@ func TestOperate(t *testing.T) {
 			t.Errorf("not asked: %s", want)
 		}
 	}
-	n, asked = operated(t, &cell{Load: 2, Scene: "burst", Seed: 3, Peers: 2, Threads: 1, Minutes: 1, Cap: 2})
+	n, asked = operated(t, &cell{Load: 2, Scene: "burst", Seed: 3, Peers: 2, Threads: 1, Minutes: 1, Cap: 2, Weights: "pages"})
 	if err := n.operate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -154,13 +158,37 @@ func TestOperate(t *testing.T) {
 	if last := asked()[len(asked())-1]; !strings.HasPrefix(last, "POST /api/v1/channels/import http://") || strings.Count(last, "\n") != late || n.came() < 30 {
 		t.Errorf("imported %q at %v s", last, n.came())
 	}
-	n, asked = operated(t, &cell{Load: 2, Scene: "none", Seed: 3, Peers: 2, Threads: 1, Minutes: 1, Cap: 2})
+	n, asked = operated(t, &cell{Load: 2, Scene: "none", Seed: 3, Peers: 2, Threads: 1, Minutes: 1, Cap: 2, Weights: "pages"})
 	if err := n.operate(t.Context()); err != nil || len(asked()) > 0 || n.grow(t.Context()) != nil || n.came() != 0 {
 		t.Errorf("an operator where none is: %v, %q", err, asked())
 	}
 	n.Cap = 0
-	if err := n.operate(t.Context()); err != nil || !slices.Equal(asked(), []string{`PUT /api/v1/strategy {"limits": {"cap": 0}}`}) {
+	if err := n.operate(t.Context()); err != nil || !slices.Equal(asked(), []string{`PUT /api/v1/strategy {"limits": {"cap": 0, "weights": "pages"}}`}) {
 		t.Errorf("without a cap: %v, %q", err, asked())
+	}
+	n.Cap, n.Weights = 2, "equal"
+	if err := n.operate(t.Context()); err != nil || asked()[len(asked())-1] != `PUT /api/v1/strategy {"limits": {"cap": 2, "weights": "equal"}}` {
+		t.Errorf("with equal weights: %v, %q", err, asked())
+	}
+}
+
+// TestForetellEqualWeights: a strategy that looks at weights keeps more channels fresh where all count the same, and another one does as before.
+func TestForetellEqualWeights(t *testing.T) {
+	fresh := map[string]map[string]float64{}
+	for _, weights := range []string{"pages", "equal"} {
+		fresh[weights] = map[string]float64{}
+		for _, r := range told(t, "none", &Command{Strategies: []string{"price", "icr"}, Peers: 8, Threads: 2, Load: []float64{.5}, Minutes: 4, Churn: "off", Seeds: 1, Seed: 1, Scene: "none", Cap: 2, Weights: weights, Foretell: true, JSON: true}) {
+			fresh[weights][r["strategy"].(string)] = r["sim_fresh"].(float64)
+			if r["weights"] != weights {
+				t.Errorf("weights %v, want %v", r["weights"], weights)
+			}
+		}
+	}
+	if p, e := fresh["pages"]["price"], fresh["equal"]["price"]; e <= p {
+		t.Errorf("price: %v with equal weights, %v by pages", e, p)
+	}
+	if p, e := fresh["pages"]["icr"], fresh["equal"]["icr"]; e != p {
+		t.Errorf("icr: %v with equal weights, %v by pages", e, p)
 	}
 }
 
