@@ -61,7 +61,7 @@ type costs struct{ page, task float64 }
 
 var usualCosts = costs{pageCost.Seconds(), taskStart.Seconds()}
 
-// costs are those of a run: of a page by the time between two pages of a crawl, of a task by what is left of the threads' time.
+// costs are those of a run: of a page by the time between two pages of a crawl, of a task by what is left of the threads' time while their peers were there.
 func (n *network) costs(w *watched) costs {
 	if len(w.series) == 0 || w.steps == 0 {
 		return usualCosts
@@ -69,7 +69,7 @@ func (n *network) costs(w *watched) costs {
 	last := w.series[len(w.series)-1]
 	rtt := last.chosen / max(last.placed, 1)
 	page := w.over / float64(w.steps) // with the round trip
-	left, tasks := last.threads-last.idle, 0
+	left, tasks := last.threads-last.idle-n.ghosts(w), 0
 	for i, v := range w.served {
 		left -= float64(v.pages) * (max(pond.Gap, n.world.Hosts()[i].CrawlDelay).Seconds() + page)
 		tasks += v.tasks

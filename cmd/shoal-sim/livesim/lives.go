@@ -40,8 +40,11 @@ func (c *cell) lives(i int) []move {
 	}
 }
 
-// usualStart is how long a peer takes from its start until it has its first task, in seconds.
-const usualStart = 2.
+// usualStart is how long a peer takes from its start until it has its first task, in seconds; fewer looks than fewLooks, one a second, do not tell of a run's own.
+const (
+	usualStart = 2.
+	fewLooks   = 5
+)
 
 // moves are those of all peers, as the simulator takes them.
 func (c *cell) moves() []recrawlsim.Move {
@@ -52,21 +55,54 @@ func (c *cell) moves() []recrawlsim.Move {
 	return stepped(all, usualStart)
 }
 
-// late is how many seconds peers took on average from their start until their threads were there.
-func (n *network) late(w *watched) float64 {
+// presence is how many seconds peers were there until a time of the run, and how often one came.
+func (n *network) presence(until float64) (there float64, comes int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	there, comes := 0., 0.
-	for _, s := range n.there {
-		there += s
-	}
 	for _, m := range n.moves {
-		if m.comes {
-			comes++
+		switch {
+		case m.at > until:
+		case m.comes:
+			there, comes = there+until-m.at, comes+1
+		default:
+			there -= until - m.at
 		}
 	}
-	late := there - w.series[len(w.series)-1].threads/float64(n.Threads)
-	return max(late/max(comes, 1), 0)
+	return there, comes
+}
+
+// firstGone is when the first peer went, in seconds of the run.
+func (n *network) firstGone() float64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at := math.Inf(1)
+	for _, m := range n.moves {
+		if !m.comes {
+			at = min(at, m.at)
+		}
+	}
+	return at
+}
+
+// late is how many seconds peers took on average from their start until their threads were there. It is told by the time before the first one went: of one that was killed the manager counts
+// the threads for as long as it does not know. Where that was too short, it is the usual time.
+func (n *network) late(w *watched) float64 {
+	k, gone := 0, n.firstGone()
+	for k < len(w.series) && w.series[k].at <= gone {
+		k++
+	}
+	if k < fewLooks {
+		return usualStart
+	}
+	there, comes := n.presence(w.series[k-1].at)
+	return max((there-w.series[k-1].threads/float64(n.Threads))/float64(max(comes, 1)), 0)
+}
+
+// ghosts are the thread seconds that the manager counted of peers that were not there any more.
+func (n *network) ghosts(w *watched) float64 {
+	last := w.series[len(w.series)-1]
+	there, comes := n.presence(last.at)
+	return max(last.threads-float64(n.Threads)*(there-n.late(w)*float64(comes)), 0)
 }
 
 // stepped puts moves, of each peer in their order, into steps and into the order of these; who comes is there so much later, but before it goes.
