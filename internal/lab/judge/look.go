@@ -200,15 +200,15 @@ func (j *Judge) count(rows []row) {
 			crawls += j.cfg.Astray(bare(r.Host))
 		}
 		if r.Updates > crawls && r.Updates > before { // what an earlier look saw is told
-			j.breach(Miscounted, "channel %d (%s) has %d updates, %d at the last look; its first page was fetched %d times: %s", r.ID, r.Host, r.Updates, before, crawls, j.fetches(pageKey{n, 0}))
+			j.breach(Miscounted, "channel %d (%s) has %d updates, %d at the last look; its first page was fetched %d times: %s", r.ID, r.Host, r.Updates, before, crawls, fetches(j.answers[pageKey{n, 0}]))
 		}
 	}
 }
 
 // fetches tells when a page was fetched, and from where.
-func (j *Judge) fetches(k pageKey) string {
+func fetches(answers []answer) string {
 	var all []string
-	for _, a := range j.answers[k] {
+	for _, a := range answers {
 		all = append(all, a.When.UTC().Format("15:04:05.0")+" from "+a.From)
 	}
 	return strings.Join(all, ", ")
