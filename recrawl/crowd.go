@@ -10,7 +10,8 @@ type crowd struct {
 	prior        Estimate // that estimates came with
 	mean, log    float64  // of the rates, and of their logarithms, over the last samples
 
-	fitted Tick // when it was fitted last
+	fitted Tick // when it was fitted last, or began
+	begun  bool // it was fitted to the channels of a start
 	told   crowdTold
 	next   int // slot to look at first for the next sample
 	bring  int // next slot whose estimate is brought up to date; -1: none
@@ -25,6 +26,7 @@ const (
 	crowdSample = 512     // channels of a fit at most
 	crowdLook   = 1 << 12 // slots that are looked at for them at most
 	crowdSteps  = 4       // of the expectation-maximization in one fit; the next one goes on
+	crowdAnew   = 60      // of them after a start
 	crowdGuess  = 2       // channels that the prior of the options counts for
 	crowdLeast  = .25     // shape
 	crowdMost   = 4
@@ -60,27 +62,45 @@ func (w *crowd) informed(e *Estimate) bool {
 	return !own && (e.changes > 0 || ticks > 1e-6*float64(e.idle))
 }
 
+// due says whether it is to be fitted: at the first call, in case that channels of a start are known, and from time to time.
+func (w *crowd) due(now Tick) bool {
+	if now-w.fitted >= crowdEvery || now < w.fitted {
+		w.fitted, w.begun = now, true
+		return true
+	}
+	begun := w.begun
+	w.begun = true
+	return !begun
+}
+
 // fitCrowd learns from a sample of the channels.
-func (s *Scheduler) fitCrowd(now Tick) {
+func (s *Scheduler) fitCrowd() {
 	w := &s.crowd
-	w.fitted = now
 	w.sample = w.sample[:0]
+	looked := 0
 	for range min(crowdLook, s.cells.n) {
 		if w.next >= s.cells.n {
 			w.next = 0
 		}
 		c := s.cells.at(Slot(w.next))
-		w.next++
-		if c.Flags&(gone|Known) == 0 && w.informed(&c.Est) {
-			if w.sample = append(w.sample, c.Est); len(w.sample) == crowdSample {
-				break
-			}
+		if w.next++; c.Flags&(gone|Known) != 0 {
+			continue
+		}
+		if looked++; !w.informed(&c.Est) {
+			continue
+		}
+		if w.sample = append(w.sample, c.Est); len(w.sample) == crowdSample {
+			break
 		}
 	}
 	if len(w.sample) == 0 {
 		return
 	}
-	for range crowdSteps {
+	steps := crowdSteps
+	if w.shape == 0 && 2*len(w.sample) > looked { // a start with channels that are known: what was fitted before is to be there again
+		steps = crowdAnew
+	}
+	for range steps {
 		w.step()
 	}
 	moved := func(a, b float64) bool { return !(a < crowdMoves*b && b < crowdMoves*a) }

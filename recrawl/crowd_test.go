@@ -72,6 +72,32 @@ func TestCrowdTellsOfEach(t *testing.T) {
 	}
 }
 
+// TestCrowdAfterAStart: a scheduler that begins with the facts of another one knows at once what all channels tell.
+func TestCrowdAfterAStart(t *testing.T) {
+	s, rates, now := among(t, rand.New(rand.NewPCG(7, 7)), 400, 6, 20, 15, 0)
+	again, err := RestoreScheduler(now, must(t, "price", Params{}), DefaultOptions(), s.AppendState(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range rates {
+		var f Facts
+		before := s.Facts(Slot(i))
+		if err := f.Restore(before.AppendState(nil)); err != nil {
+			t.Fatal(err)
+		}
+		again.Add(f)
+	}
+	again.Next(now, Load{}, nil)
+	if a, b := again.crowd, s.crowd; math.Abs(math.Log(a.shape/b.shape)) > .1 || math.Abs(math.Log(a.ticks/b.ticks)) > .1 {
+		t.Errorf("after a start the crowd counts as %.2f changes in %.1f ticks, and before as %.2f in %.1f", a.shape, a.ticks, b.shape, b.ticks)
+	}
+	for i := range rates {
+		if a, b := again.Facts(Slot(i)).Est.Rate(), s.Facts(Slot(i)).Est.Rate(); math.Abs(math.Log(a/b)) > .1 {
+			t.Fatalf("channel %d is thought to change %v times a tick, and was %v", i, a, b)
+		}
+	}
+}
+
 // TestCrowdHidesNoOutlier: a channel that changes fifty times as often as all others is known for that in the end, though they are much alike.
 func TestCrowdHidesNoOutlier(t *testing.T) {
 	const interval = 5000

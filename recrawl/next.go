@@ -30,8 +30,8 @@ func (s *Scheduler) Next(now Tick, load Load, admit func(Slot) (again Tick, ok b
 		s.relearnt = now
 		s.groups.relearn()
 	}
-	if now-s.crowd.fitted >= crowdEvery || now < s.crowd.fitted {
-		s.fitCrowd(now)
+	if s.crowd.due(now) {
+		s.fitCrowd()
 	}
 	if s.crowd.bring >= 0 {
 		s.bringSome(now)
