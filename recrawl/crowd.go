@@ -83,7 +83,7 @@ func (s *Scheduler) fitCrowd() {
 			w.next = 0
 		}
 		c := s.cells.at(Slot(w.next))
-		if w.next++; c.Flags&(gone|Known) != 0 {
+		if w.next++; c.Flags&(gone|Known|Paused) != 0 {
 			continue
 		}
 		if looked++; !w.informed(&c.Est) {
