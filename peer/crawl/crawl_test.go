@@ -391,6 +391,7 @@ func TestRobotsAnswers(t *testing.T) {
 		{200, "User-agent: *\nDisallow: /", channel.Failed, "disallowed"},
 		{200, "<html>not robots</html>", channel.Updated, "allowed"},
 		{404, "", channel.Updated, "none"},
+		{421, "", channel.Failed, "unreachable"},
 		{410, "", channel.Updated, "none"},
 		{401, "", channel.HostBlocked, "unreachable"},
 		{403, "", channel.HostBlocked, "unreachable"},

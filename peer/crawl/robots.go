@@ -67,7 +67,7 @@ func (s *session) readRobots(ctx context.Context) (end channel.Outcome, why stri
 			s.report.Robots = robotsUnreachable
 			s.count(fmt.Sprintf("robots-%d", r.status))
 			return channel.HostBlocked, fmt.Sprintf("robots.txt was answered with status %d", r.status), nil
-		case r.status >= 500:
+		case r.status >= 500, r.status == http.StatusMisdirectedRequest: // that one says which server was asked, and nothing of the host: its name may lead elsewhere for now
 			s.report.Robots = robotsUnreachable
 			s.count(fmt.Sprintf("robots-%d", r.status))
 			return channel.Failed, fmt.Sprintf("robots.txt was answered with status %d, which forbids the host for now", r.status), nil
