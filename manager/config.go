@@ -25,6 +25,8 @@ type Archive interface {
 	TakeBack(ctx context.Context, id channel.ID, gen channel.Gen) error
 	// Lost ends a task that was never deposited, so that no peer can have it. The feed says so.
 	Lost(ctx context.Context, id channel.ID, gen channel.Gen) error
+	// Over says in the feed again that a task has ended which the manager takes for one that runs. Of one that runs nothing changes.
+	Over(ctx context.Context, id channel.ID, gen channel.Gen) error
 	// Feed reads at most n entries behind the cursor; none at once when there are none.
 	Feed(ctx context.Context, cursor string, n int) (entries []archive.Entry, next string, err error)
 	// Notify returns a channel that is closed when the feed grows.

@@ -14,15 +14,17 @@ import (
 )
 
 // lost has the archive end those tasks of before this manager's start that no peer can have: a manager that was killed had written their generations, and not left
-// their bodies at the archive. Else their channels would wait until the latest start, which may be a day away. Owned by the loop.
+// their bodies at the archive. Else their channels would wait until the latest start, which may be a day away. Of tasks that run, as far as the database knows, it has the archive say which have
+// ended: a manager that removed a channel, and was killed before the database knew, heard of that end as of no channel's, and nothing else would tell of it. Owned by the loop.
 type lost struct {
 	*core
 	tasks   []awaited // whose claims are awaited, and that are to be looked at
+	over    []awaited // that run, and are to be looked at
 	looking bool
 	again   time.Time // not before
 }
 
-// awaited is a task that no peer has claimed, as far as the database knows.
+// awaited is a task of before.
 type awaited struct {
 	id  channel.ID
 	gen channel.Gen
@@ -35,17 +37,18 @@ const (
 
 // look looks at all tasks that wait for that, beside the loop. The archive's feed says which were lost.
 func (l *lost) look(ctx context.Context, now time.Time) {
-	if len(l.tasks) == 0 || l.looking || now.Before(l.again) {
+	if len(l.tasks)+len(l.over) == 0 || l.looking || now.Before(l.again) {
 		return
 	}
-	tasks := l.tasks
-	l.tasks, l.looking = nil, true
+	tasks, over := l.tasks, l.over
+	l.tasks, l.over, l.looking = nil, nil, true
 	l.beside.Go(func() {
 		left, err := end(tasks, func(t awaited) error { return l.cfg.Archive.Lost(ctx, t.id, t.gen) })
+		still, failed := end(over, func(t awaited) error { return l.cfg.Archive.Over(ctx, t.id, t.gen) })
 		_ = l.do(ctx, func(now time.Time) { // fails only when the manager ends
-			if l.looking = false; err != nil {
-				l.log.Warn("tasks that were lost when a manager ended are looked for again", "tasks", len(left), "err", err)
-				l.tasks, l.again = append(l.tasks, left...), now.Add(lostAgain)
+			if l.looking = false; len(left)+len(still) > 0 {
+				l.log.Warn("tasks that were lost when a manager ended are looked for again", "tasks", len(left)+len(still), "err", errors.Join(err, failed))
+				l.tasks, l.over, l.again = append(l.tasks, left...), append(l.over, still...), now.Add(lostAgain)
 			}
 		})
 	})

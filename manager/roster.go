@@ -49,8 +49,11 @@ func (ro *roster) add(now time.Time, r channel.Hot) error {
 	if r.State != channel.Active {
 		f.Flags |= recrawl.Paused
 	}
-	if issue.Phase == lease.Awaited {
+	switch issue.Phase {
+	case lease.Awaited:
 		ro.lost.tasks = append(ro.lost.tasks, awaited{r.ID, issue.Gen})
+	case lease.Leased:
+		ro.lost.over = append(ro.lost.over, awaited{r.ID, issue.Live})
 	}
 	if issue.Out() || issue.Phase == lease.Pausing {
 		f.Out = 1

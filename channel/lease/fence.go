@@ -310,3 +310,16 @@ func (f *Fence) Lost(gen channel.Gen) Step {
 	f.Offered = gen
 	return f.TakeBack(gen)
 }
+
+// Over says again that a generation is over that the manager takes for one that runs: it did not hear that, or forgot it. Of one that runs nothing changes, nor does anything else.
+func (f *Fence) Over(gen channel.Gen) Step {
+	switch {
+	case f.hold == running:
+		return Step{}
+	case gen > max(f.Gen, f.Offered):
+		return f.Lost(gen)
+	case gen > f.Gen:
+		return f.TakeBack(gen)
+	}
+	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: f.Gen, Until: f.knows()}}
+}

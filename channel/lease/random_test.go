@@ -108,6 +108,11 @@ func TestRandomInterleavings(t *testing.T) {
 					send(func() { w.archived(w.fence.Lost(gen)) })
 				}
 			},
+			"looks for ended ones": func(t *rapid.T) {
+				if gen := w.issue.Live; w.issue.Phase == Leased {
+					send(func() { w.archived(w.fence.Over(gen)) })
+				}
+			},
 			"claim": func(t *rapid.T) {
 				p := who()
 				if len(tasks[p.name]) == 0 {

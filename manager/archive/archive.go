@@ -288,5 +288,10 @@ func (a *Archive) Lost(ctx context.Context, id channel.ID, gen channel.Gen) erro
 	return ledger.Lost(ctx, a.Ledger, id, gen)
 }
 
+// Over says again in the feed that a task has ended which a manager takes for one that runs. Of one that runs nothing changes.
+func (a *Archive) Over(ctx context.Context, id channel.ID, gen channel.Gen) error {
+	return ledger.Over(ctx, a.Ledger, id, gen)
+}
+
 // Close closes the archive after the calls that are under way.
 func (a *Archive) Close() error { return a.Ledger.Close() }

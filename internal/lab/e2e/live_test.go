@@ -11,7 +11,7 @@ import (
 // TestLive has `shoal-sim live` run a small network for half a minute, with peers that come and go.
 func TestLive(t *testing.T) {
 	t.Parallel()
-	c := livesim.Command{Strategies: []string{"price"}, Peers: 2, Threads: 2, Load: []float64{2}, Minutes: .5, Churn: "on", Seeds: 1, Seed: 1, Scene: "none", Bin: bin, Dir: t.TempDir(), JSON: true, Plot: t.TempDir()}
+	c := livesim.Command{Strategies: []string{"price"}, Peers: 2, Threads: 2, Load: []float64{2}, Minutes: .5, Churn: "on", Seeds: 1, Seed: 1, Scene: "none", Weights: "pages", Bin: bin, Dir: t.TempDir(), JSON: true, Plot: t.TempDir()}
 	var out, said bytes.Buffer
 	if err := c.Run(t.Context(), &out, &said); err != nil {
 		t.Fatalf("%v\n%s", err, said.Bytes())

@@ -384,6 +384,11 @@ func Lost(ctx context.Context, l *Ledger, id channel.ID, gen channel.Gen) error 
 	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.Lost(gen) })
 }
 
+// Over says again that a task has ended which a manager takes for one that runs. Of one that runs nothing changes.
+func Over(ctx context.Context, l *Ledger, id channel.ID, gen channel.Gen) error {
+	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.Over(gen) })
+}
+
 func endUnclaimed(ctx context.Context, l *Ledger, id channel.ID, end func(*lease.Fence) lease.Step) error {
 	return settled(ctx, l, id, func(c *channelState) error {
 		n := *c
