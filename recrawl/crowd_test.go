@@ -117,6 +117,38 @@ func TestCrowdHidesNoOutlier(t *testing.T) {
 	}
 }
 
+// TestCrowdBearsLiars: channels that are always said to have changed, one in twenty, make no honest one look fast. A new one is taken for faster than it is.
+func TestCrowdBearsLiars(t *testing.T) {
+	const channels, liars, interval, days = 1000, 50, 10_000, 60
+	s := NewScheduler(1, must(t, "price", Params{}), DefaultOptions())
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range channels {
+		s.Add(Facts{Submitted: 1, Updated: 1})
+	}
+	next := make([]Tick, channels)
+	for now := Tick(11); now < days*1440; now += crowdEvery {
+		s.Next(now, Load{}, nil)
+		for i := range next {
+			if next[i] > now {
+				continue
+			}
+			gap := float64(now - s.Facts(Slot(i)).Updated)
+			s.Observe(now, Slot(i), Event{Kind: Updated, Changed: i < liars || rng.Float64() < -math.Expm1(-gap/interval)})
+			next[i] = now + max(wholeTicks(s.Facts(Slot(i)).Est.Interval()/2), 10)
+		}
+	}
+	sum := 0.
+	for i := liars; i < channels; i++ {
+		sum += math.Log(s.Facts(Slot(i)).Est.Interval())
+	}
+	e := s.Prior()
+	honest, fresh := math.Exp(sum/(channels-liars)), e.Interval()
+	t.Logf("honest channels are thought to change every %.0f ticks, and do every %d; a new one every %.0f", honest, interval, fresh)
+	if honest < interval/1.3 || honest > interval*1.3 || fresh < 100 {
+		t.Errorf("honest channels are thought to change every %.0f ticks, and do every %d; a new one every %.0f", honest, interval, fresh)
+	}
+}
+
 // TestCrowdBringsAllUpToDate: channels that were visited once are thought of as the others, and are counted in the groups of their new intervals.
 func TestCrowdBringsAllUpToDate(t *testing.T) {
 	s, rates, now := among(t, rand.New(rand.NewPCG(6, 6)), 300, 6, 20, 15, 0)
