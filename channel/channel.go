@@ -98,8 +98,9 @@ type Learnt struct {
 
 // Host is a Web host with the state that all its channels share.
 type Host struct {
-	Name       string    // as Scope.Host
-	NextVisit  time.Time // no task may start before
+	Name       string        // as Scope.Host
+	NextVisit  time.Time     // no task may start before
+	Rest       time.Duration // how much later that is than when it was said, by the same clock; 0: not known
 	CrawlDelay time.Duration
 	Blocked    string // why it must not be crawled; "": it may
 	Record     coords.HostRecord

@@ -68,7 +68,7 @@ func (s *Sum) Add(it *Item) {
 		}
 	case it.Host != nil:
 		h := *it.Host
-		h.NextVisit, h.CrawlDelay = h.NextVisit.Truncate(time.Millisecond), h.CrawlDelay.Truncate(time.Millisecond)
+		h.NextVisit, h.Rest, h.CrawlDelay = h.NextVisit.Truncate(time.Millisecond), h.Rest.Truncate(time.Millisecond), h.CrawlDelay.Truncate(time.Millisecond)
 		s.put(3, h.Marshal())
 	case it.Candidate != nil:
 		c := it.Candidate

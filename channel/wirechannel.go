@@ -51,7 +51,7 @@ func ParseLearnt(b []byte) (Learnt, error) {
 func (h *Host) Marshal() []byte {
 	return encode(&pb.Host{
 		Name: ascii(h.Name), NextVisitUs: micros(h.NextVisit), CrawlDelayUs: h.CrawlDelay.Microseconds(), Blocked: text(h.Blocked),
-		Record: recordPB(h.Record),
+		Record: recordPB(h.Record), RestUs: h.Rest.Microseconds(),
 	})
 }
 
@@ -65,6 +65,7 @@ func ParseHost(b []byte) (Host, error) {
 	h := Host{
 		Name: c.origin("name", m.Name), NextVisit: c.time("next visit", m.NextVisitUs),
 		CrawlDelay: c.duration("crawl-delay", m.CrawlDelayUs), Blocked: c.text("blocked", m.Blocked, MaxText), Record: c.record(m.Record),
+		Rest: c.duration("rest", m.RestUs),
 	}
 	return h, c.err
 }

@@ -55,21 +55,13 @@ func (le *learner) refusedBy(now time.Time, name string, e *archive.Entry, said 
 	by := le.parties.of(v, e.Peer)
 	if le.accused.accuse(now, key, by, soleParty(v, by)) {
 		if e.Report.Rest > channel.UsualRest { // it has said for how long, as hosts do that are being worked on
-			le.rests(key, now.Add(min(e.Report.Rest, channel.MostRest)))
+			le.leave(now, le.keep.records[key], now.Add(min(e.Report.Rest, channel.MostRest)))
 			le.tally.fault(kindHostRests)
 			return
 		}
 		le.blockHost(now, name, e.Report.Reason)
 		return
 	}
-	le.rests(key, now.Add(le.pause(said, 1)))
+	le.leave(now, le.keep.records[key], now.Add(le.pause(said, 1)))
 	le.tally.fault(kindHostAccused)
-}
-
-// rests has a host left alone until then.
-func (le *learner) rests(key channel.HostKey, until time.Time) {
-	if h := le.keep.records[key]; until.After(h.NextVisit) {
-		h.NextVisit = until
-		le.machine.Leave(key, until)
-	}
 }

@@ -142,7 +142,7 @@ func (au *auditor) visit(now time.Time) {
 			au.viewed(t, nil)
 			continue
 		}
-		h.NextVisit = now.Add(visitTime)
+		left(now, h, now.Add(visitTime))
 		au.keep.savedAt = time.Time{}
 		au.visits.now = &visit{t: t, host: h, gap: max(au.cfg.Gap, h.CrawlDelay)}
 	}
@@ -188,7 +188,7 @@ func (au *auditor) left(now time.Time, v *visit) {
 		au.log.Debug("host not read", "host", v.t.origin, "err", err)
 		return
 	}
-	h.NextVisit = next
+	au.leave(now, h, next)
 }
 
 // arbiterChecks has the arbiter make an audit that no peer can make, as where all peers are newcomers, if it is not busy. Called on the loop.

@@ -210,7 +210,7 @@ func ResetHost(h *channel.Host, latest time.Time) {
 		next = latest
 	}
 	blocked := h.Blocked
-	if *h = (channel.Host{Name: h.Name, NextVisit: next}); Stays(blocked) {
+	if *h = (channel.Host{Name: h.Name, NextVisit: next, Rest: h.Rest}); Stays(blocked) {
 		h.Blocked = blocked
 	}
 }
@@ -238,7 +238,6 @@ func (ro *roster) standOff(now time.Time, id channel.ID, name string) error {
 	if err != nil {
 		return err
 	}
-	r.NextVisit = until
-	ro.machine.Leave(ro.table.Host(s), until)
+	ro.leave(now, r, until)
 	return nil
 }

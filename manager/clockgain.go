@@ -49,14 +49,22 @@ func (g *clockGain) after(at time.Time) time.Duration {
 }
 
 // lookAtClock has hosts left alone for as long as they want to be, and claims awaited for no longer, whatever the clock does.
-func (c *core) lookAtClock() {
-	last := c.gain
-	switch by := c.gain.look(c.cfg.Now); {
-	case by > 0:
-		dispatch.Postpone(c.machine, last.wall, by)
-		c.log.Info("the clock went forward by itself: hosts are left alone for as long as before", "by", by.Round(time.Millisecond))
-	case by < 0:
-		dispatch.Advance(c.machine, last.since, -by)
-		c.log.Info("the clock was set back: tasks that were offered by it are awaited for no longer than before", "by", -by.Round(time.Millisecond))
+func (k *keeper) lookAtClock() {
+	last := k.gain
+	by := k.gain.look(k.cfg.Now)
+	if by == 0 {
+		return
 	}
+	dispatch.Shift(k.machine, last.wall, by)
+	for key, h := range k.records { // not written yet
+		if until := dispatch.LeftUntil(k.machine, key); !until.IsZero() && h.NextVisit.After(last.wall) {
+			left(k.gain.wall, h, until)
+		}
+	}
+	if by > 0 {
+		k.log.Info("the clock went forward by itself: hosts are left alone for as long as before", "by", by.Round(time.Millisecond))
+		return
+	}
+	dispatch.Advance(k.machine, last.since, -by)
+	k.log.Info("the clock was set back: hosts are left alone, and tasks that were offered by it awaited, for no longer than before", "by", -by.Round(time.Millisecond))
 }

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -15,7 +16,7 @@ import (
 // TestHostRestsThoughTheClockGoesForward has a crawl of a host end that wants a minute's rest, and the clock set: the host has its minute, be the end heard of
 // before that or after.
 func TestHostRestsThoughTheClockGoesForward(t *testing.T) {
-	const name, gap = "https://a.example", time.Minute
+	const name, gap, late = "https://a.example", time.Minute, 10 * time.Millisecond
 	for what, tt := range map[string]struct {
 		step  time.Duration
 		heard bool // before the clock is set
@@ -25,8 +26,8 @@ func TestHostRestsThoughTheClockGoesForward(t *testing.T) {
 		"heard after":    {10 * time.Minute, false, 0},
 		"by less":        {20 * time.Second, false, 0},
 		"it is not set":  {0, true, 0},
-		"set back":       {-20 * time.Second, true, 20 * time.Second},
-		"set back, late": {-20 * time.Second, false, 20 * time.Second},
+		"set back":       {-10 * time.Minute, true, 0},
+		"set back, late": {-10 * time.Minute, false, late},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -37,26 +38,119 @@ func TestHostRestsThoughTheClockGoesForward(t *testing.T) {
 				le := &learner{core: c, keep: newKeeper(c)}
 				key := channel.KeyOf(name)
 				le.keep.records[key] = &channel.Host{Name: name}
-				c.lookAtClock()
+				le.keep.lookAtClock()
 				time.Sleep(time.Second)
 				ended, e := time.Now(), archive.Entry{When: clock(), Event: lease.Event{Kind: lease.Reported, Gen: 1}, Report: &channel.Report{Gap: gap}}
 				if tt.heard {
 					le.leaveHost(clock(), name, &e)
 				}
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(late)
 				ahead = tt.step
-				c.lookAtClock()
+				le.keep.lookAtClock()
 				if !tt.heard {
 					le.leaveHost(clock(), name, &e)
 				}
 				for _, wait := range []time.Duration{0, gap / 2, gap - time.Second, gap + tt.more} {
 					time.Sleep(wait - time.Since(ended))
-					c.lookAtClock()
+					le.keep.lookAtClock()
 					if may := c.machine.Visit(clock(), key); may != (wait > gap-time.Second) {
 						t.Errorf("%v after the crawl: may be visited: %v", wait, may)
 					}
 				}
 			})
+		})
+	}
+}
+
+// TestHostRestsWhateverTheClockDid has a clock set and set right again, between what is said of hosts and the looks at them. Each host has its minute, and no more.
+func TestHostRestsWhateverTheClockDid(t *testing.T) {
+	const gap = time.Minute
+	for _, steps := range [][2]time.Duration{{10 * time.Minute, 0}, {-10 * time.Minute, 0}, {20 * time.Second, -20 * time.Second}, {-20 * time.Second, 10 * time.Minute}} {
+		t.Run(fmt.Sprint(steps), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ahead time.Duration
+				c := &core{cfg: Config{Gap: time.Second, Now: func() time.Time { return time.Now().Add(ahead) }}, log: slog.New(slog.DiscardHandler)}
+				c.machine = dispatch.New(c.cfg.Now(), dispatch.Config{Terms: lease.Default()}, nil, nil, nil)
+				le := &learner{core: c, keep: newKeeper(c)}
+				le.keep.lookAtClock()
+				type visited struct {
+					how   string
+					ended time.Time
+				}
+				hosts := map[string]visited{}
+				visit := func() {
+					for _, how := range []string{"read", "counted"} { // by the feed, whose times are what the clock shows, or by a clock that also counts evenly
+						name := fmt.Sprintf("https://%s%d.example", how, len(hosts))
+						h := &channel.Host{Name: name}
+						le.keep.records[channel.KeyOf(name)] = h
+						if hosts[name] = (visited{how, time.Now()}); how == "read" {
+							le.leaveHost(c.cfg.Now(), name, &archive.Entry{When: c.cfg.Now().Round(0), Report: &channel.Report{Gap: gap}})
+						} else {
+							le.leave(c.cfg.Now(), h, c.cfg.Now().Add(gap))
+						}
+					}
+				}
+				visit()
+				for _, step := range steps {
+					time.Sleep(5 * time.Second)
+					ahead = step
+					le.keep.lookAtClock()
+					visit()
+				}
+				for range 80 {
+					time.Sleep(time.Second)
+					le.keep.lookAtClock()
+					for name, v := range hosts {
+						key, passed := channel.KeyOf(name), time.Since(v.ended)
+						if next := dispatch.LeftUntil(c.machine, key); next.Round(0) != next {
+							t.Fatalf("%v also counts evenly: it is moved twice when the clock is set", next)
+						} else if next.After(c.cfg.Now().Round(0)) != (passed < gap) {
+							t.Fatalf("%v after the end of a crawl that was %s, its host is left alone until %v from now", passed, v.how, next.Sub(c.cfg.Now().Round(0)))
+						}
+						if h := le.keep.records[key]; passed < gap && (h.NextVisit.Sub(c.cfg.Now().Round(0)) != gap-passed || h.Rest > gap) {
+							t.Fatalf("%v after the end of a crawl that was %s, the record of its host says: for %v from now, of %v", passed, v.how, h.NextVisit.Sub(c.cfg.Now().Round(0)), h.Rest)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestHostRestsAfterARestartWithAnotherClock restores what a manager noted whose clock was ahead, or behind, or right. No host is left alone for longer than it was to be, nor for less,
+// but where the clock has gone forward meanwhile.
+func TestHostRestsAfterARestartWithAnotherClock(t *testing.T) {
+	const gap = time.Minute
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for what, tt := range map[string]struct {
+		ahead, ago time.Duration // by how much the clock was, and how long ago the host was visited
+		known      bool          // for how long it was to be left alone
+		want       time.Duration
+	}{
+		"right":                    {0, 10 * time.Second, true, 50 * time.Second},
+		"ahead":                    {10 * time.Minute, 10 * time.Second, true, gap},
+		"ahead, an earlier record": {10 * time.Minute, 10 * time.Second, false, 10*time.Minute + 50*time.Second},
+		"a little ahead":           {5 * time.Second, 10 * time.Second, true, 55 * time.Second},
+		"behind":                   {-10 * time.Second, 10 * time.Second, true, 40 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := &core{cfg: Config{Now: func() time.Time { return now }, Terms: lease.Default()}, log: slog.New(slog.DiscardHandler)}
+			c.machine = dispatch.New(now, dispatch.Config{Terms: lease.Default()}, nil, nil, nil)
+			h := &channel.Host{Name: "https://a.example"}
+			then := now.Add(tt.ahead - tt.ago)
+			left(then, h, then.Add(gap))
+			if !tt.known {
+				h.Rest = 0
+			}
+			c.leaveStill(now, h)
+			key := channel.KeyOf(h.Name)
+			if got := dispatch.LeftUntil(c.machine, key).Sub(now); got != tt.want {
+				t.Errorf("the host is left alone for %v, want %v", got, tt.want)
+			}
+			dispatch.Shift(c.machine, now, -tt.ahead.Abs()) // which clock was right then, nothing tells
+			if got := dispatch.LeftUntil(c.machine, key).Sub(now); got != tt.want {
+				t.Errorf("once the clock is set back the host is left alone for %v, want %v", got, tt.want)
+			}
 		})
 	}
 }

@@ -143,7 +143,7 @@ func (le *learner) takeIn(now time.Time, before string, e archive.Entry) {
 		if host := le.errands.hostOf(e.Channel); host != "" && leaves(&e.Event) {
 			le.leaveHost(now, host, &e)
 		} else if at := le.errands.at(s); host == "" && at.host != 0 && leaves(&e.Event) { // its errand was answered by another one's task
-			le.machine.Leave(at.host, le.soonest(now, rested(&e, le.cfg.Gap).Add(le.gain.after(e.When))))
+			le.machine.Leave(at.host, le.rested(now, &e, le.cfg.Gap))
 		}
 		le.errands.heard(now, s, e.Event, e.Peer, heard.Effect)
 		le.after(now)
@@ -306,8 +306,7 @@ func leaves(e *lease.Event) bool {
 }
 
 // leaveHost leaves a host alone after a visit for as long as its robots.txt, its last answers and the network's own gap want. A look at some pages of it counts as a
-// visit, too, and so does a crawl that another peer is to go on with. The archive's clock counts, since a peer's may be wrong. If that was far ahead, now or when the host was visited before, no
-// more than a lease is left of the time.
+// visit, too, and so does a crawl that another peer is to go on with. The archive's clock counts, since a peer's may be wrong.
 func (le *learner) leaveHost(now time.Time, name string, e *archive.Entry) {
 	h := le.keep.records[channel.KeyOf(name)]
 	if e.Report != nil && e.Report.Gap > 0 {
@@ -317,19 +316,28 @@ func (le *learner) leaveHost(now time.Time, name string, e *archive.Entry) {
 	if e.Report != nil { // this once: it is no delay between any two requests
 		gap = max(gap, min(e.Report.Rest, channel.UsualRest)) // more takes the word of two: see refusedBy
 	}
-	if next := le.soonest(now, rested(e, gap).Add(le.gain.after(e.When))); next.After(h.NextVisit) || h.NextVisit.After(now.Add(dispatch.MostRest)) {
-		h.NextVisit = next
-	}
-	le.machine.Leave(channel.KeyOf(name), h.NextVisit)
+	le.leave(now, h, le.rested(now, e, gap))
 }
 
-// rested is when a host has rested for some time after an event by which a peer leaves it.
-func rested(e *archive.Entry, gap time.Duration) time.Time {
+// rested is when a host has rested for some time after an event by which a peer leaves it. The event was before now, whatever the clock showed.
+func (c *core) rested(now time.Time, e *archive.Entry, gap time.Duration) time.Time {
 	next := e.When.Add(gap)
 	if e.Event.Kind == lease.Released && e.Event.Until.After(next) { // its holder may not have heard that it is over
 		next = e.Event.Until
 	}
-	return next
+	return c.soonest(now, next.Add(c.gain.after(e.When)-max(e.When.Sub(now), 0)))
+}
+
+// leave has a host left alone until then, or for longer if it is already, and its record say so.
+func (c *core) leave(now time.Time, h *channel.Host, until time.Time) {
+	key := channel.KeyOf(h.Name)
+	c.machine.Leave(key, until)
+	left(now, h, dispatch.LeftUntil(c.machine, key))
+}
+
+// left has a host's record say until when it is left alone.
+func left(now time.Time, h *channel.Host, until time.Time) {
+	h.NextVisit, h.Rest = until, max(until.Sub(now), 0)
 }
 
 // reportedBlock begins the reason of a block that follows from what peers report.

@@ -46,7 +46,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	ruleAgain(m.auditor, m.cfg.Now())
 	for {
 		notify := m.cfg.Archive.Notify()
-		m.lookAtClock()
+		m.keep.lookAtClock()
 		more, err := m.learner.feedback(ctx)
 		if err != nil {
 			if ctx.Err() != nil {

@@ -67,7 +67,7 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 	if err := st.ScanHosts(ctx, func(h channel.Host) error {
 		if h.Blocked != "" || h.NextVisit.After(now) {
 			m.machine.Block(channel.KeyOf(h.Name), h.Blocked)
-			m.machine.Leave(channel.KeyOf(h.Name), m.soonest(now, h.NextVisit))
+			m.leaveStill(now, &h)
 		}
 		return nil
 	}); err != nil {
@@ -80,6 +80,15 @@ func (m *Manager) restore(ctx context.Context, now time.Time, strategy recrawl.S
 		return err
 	}
 	return m.auditor.restore(ctx, now)
+}
+
+// leaveStill has a host left alone as its record says, but for no longer than it was to be when that was said: the clock may have been ahead then.
+func (c *core) leaveStill(now time.Time, h *channel.Host) {
+	next := h.NextVisit
+	if latest := now.Add(h.Rest); h.Rest > 0 && next.After(latest) {
+		next = latest
+	}
+	dispatch.LeaveNoted(c.machine, channel.KeyOf(h.Name), c.soonest(now, next))
 }
 
 // soonest is when a host may be visited, where that is believable; else when the longest lease of a task that is out has ended.

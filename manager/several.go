@@ -407,7 +407,7 @@ func (t *tenancy) readHosts(ctx context.Context, parts []uint8) error {
 					t.machine.Block(key, h.Blocked)
 				}
 				if h.NextVisit.After(now) && slices.Contains(parts, key.Part()) {
-					t.machine.Leave(key, t.soonest(now, h.NextVisit))
+					t.leaveStill(now, h)
 				}
 			}
 		})

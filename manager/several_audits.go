@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/manager/dispatch"
 )
 
 // stateAudits names what a manager keeps of the hosts at which its audits are, or may be. An audit is no channel's task: without this, a manager that starts anew, and
@@ -106,7 +107,7 @@ func (c *core) auditedIn(states [][]byte) (all []auditedHosts) {
 func (c *core) leaveAudited(now time.Time, a auditedHosts) {
 	for key, until := range a {
 		if until.After(now) && c.tenancy.mine(key) {
-			c.machine.Leave(key, c.soonest(now, until))
+			dispatch.LeaveNoted(c.machine, key, c.soonest(now, until))
 		}
 	}
 }

@@ -332,7 +332,11 @@ func encodeHot(h *channel.Host) []byte {
 	b := append(make([]byte, 0, inlineValue), v1)
 	b = appendTime(b, h.NextVisit)
 	b = binary.AppendUvarint(b, uint64(max(h.CrawlDelay, 0).Milliseconds()))
-	return appendText(b, h.Blocked)
+	b = appendText(b, h.Blocked)
+	if h.Rest < time.Millisecond {
+		return b
+	}
+	return binary.AppendUvarint(b, uint64(h.Rest.Milliseconds()))
 }
 
 func parseHot(name string, raw []byte) (channel.Host, error) {
@@ -345,6 +349,9 @@ func parseHot(name string, raw []byte) (channel.Host, error) {
 	h.NextVisit = r.time()
 	h.CrawlDelay = time.Duration(r.uint()) * time.Millisecond
 	h.Blocked = r.text()
+	if len(r.b) > 0 { // what was written before there were rests has none
+		h.Rest = time.Duration(r.uint()) * time.Millisecond
+	}
 	return h, r.end("host")
 }
 

@@ -661,6 +661,7 @@ type Host struct {
 	CrawlDelayUs  int64                  `protobuf:"varint,3,opt,name=crawl_delay_us,json=crawlDelayUs,proto3" json:"crawl_delay_us,omitempty"`
 	Blocked       string                 `protobuf:"bytes,4,opt,name=blocked,proto3" json:"blocked,omitempty"`
 	Record        *HostRecord            `protobuf:"bytes,5,opt,name=record,proto3" json:"record,omitempty"`
+	RestUs        int64                  `protobuf:"varint,6,opt,name=rest_us,json=restUs,proto3" json:"rest_us,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -728,6 +729,13 @@ func (x *Host) GetRecord() *HostRecord {
 		return x.Record
 	}
 	return nil
+}
+
+func (x *Host) GetRestUs() int64 {
+	if x != nil {
+		return x.RestUs
+	}
+	return 0
 }
 
 type Header struct {
@@ -1924,13 +1932,14 @@ const file_channel_proto_rawDesc = "" +
 	"\x05state\x18\x06 \x01(\rR\x05state\x12\x16\n" +
 	"\x06reason\x18\a \x01(\tR\x06reason\x123\n" +
 	"\bsettings\x18\b \x01(\v2\x17.shoal.channel.SettingsR\bsettings\x12-\n" +
-	"\x06learnt\x18\t \x01(\v2\x15.shoal.channel.LearntR\x06learnt\"\xb1\x01\n" +
+	"\x06learnt\x18\t \x01(\v2\x15.shoal.channel.LearntR\x06learnt\"\xca\x01\n" +
 	"\x04Host\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\"\n" +
 	"\rnext_visit_us\x18\x02 \x01(\x03R\vnextVisitUs\x12$\n" +
 	"\x0ecrawl_delay_us\x18\x03 \x01(\x03R\fcrawlDelayUs\x12\x18\n" +
 	"\ablocked\x18\x04 \x01(\tR\ablocked\x121\n" +
-	"\x06record\x18\x05 \x01(\v2\x19.shoal.channel.HostRecordR\x06record\"\xbb\x02\n" +
+	"\x06record\x18\x05 \x01(\v2\x19.shoal.channel.HostRecordR\x06record\x12\x17\n" +
+	"\arest_us\x18\x06 \x01(\x03R\x06restUs\"\xbb\x02\n" +
 	"\x06Header\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\fR\anetwork\x12\x18\n" +
 	"\achannel\x18\x02 \x01(\x04R\achannel\x12\x10\n" +

@@ -391,6 +391,8 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
+func spanOf(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+
 func timeOf(us int64) time.Time {
 	if us <= 0 {
 		return time.Time{}

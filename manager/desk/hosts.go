@@ -147,13 +147,14 @@ func (d *Desk) recall(ctx context.Context, id channel.ID, origin string) error {
 
 // standOff leaves a stopped manager's host alone until a task has ended that is called back, or until the end of the wait for its claim if that is later.
 func standOff(ctx context.Context, d *Desk, origin string, claimed time.Time) error {
-	until := d.cfg.Now().Add(resetWait)
+	now := d.cfg.Now()
+	until := now.Add(resetWait)
 	if claimed.After(until) {
 		until = claimed
 	}
 	return d.store.UpdateHost(ctx, d.epoch, origin, func(h *channel.Host) {
 		if until.After(h.NextVisit) {
-			h.NextVisit = until
+			h.NextVisit, h.Rest = until, until.Sub(now)
 		}
 	})
 }

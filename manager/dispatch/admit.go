@@ -11,6 +11,7 @@ import (
 type host struct {
 	out     int       // channels whose tasks may send requests to it, and visits of the owner: one, but for claims that came late
 	next    time.Time // no task may start before
+	noted   bool      // next is of a record: it is not known what the clock showed when that was reckoned
 	blocked string    // why; empty: it is not
 }
 
@@ -187,10 +188,8 @@ func (m *Machine) Visit(now time.Time, key channel.HostKey) bool {
 func (m *Machine) Left(key channel.HostKey, until time.Time) {
 	h := m.hosts[key]
 	h.out--
-	if until.After(h.next) {
-		h.next = until
-	}
 	m.hosts[key] = h
+	m.Leave(key, until)
 }
 
 const tidyEvery = time.Minute // how often hosts whose next visit has come are forgotten
@@ -208,7 +207,7 @@ func (m *Machine) tidy(now time.Time) {
 	hasten(m, now)
 	for key, h := range m.hosts {
 		if h.next.After(now.Add(MostRest)) {
-			h.next = now.Add(m.cfg.Terms.Term)
+			h.next, h.noted = now.Add(m.cfg.Terms.Term).Round(0), false
 			m.hosts[key] = h
 		}
 		if h.out == 0 && h.blocked == "" && !now.Before(h.next) {
@@ -269,17 +268,26 @@ func recall(m *Machine, key channel.HostKey) {
 func (m *Machine) Blocked(key channel.HostKey) string { return m.hosts[key].blocked }
 
 // Leave has a host left alone until then, or longer if it is already: there is more than one reason, and each alone would do. See Hurry.
-func (m *Machine) Leave(key channel.HostKey, until time.Time) {
+func (m *Machine) Leave(key channel.HostKey, until time.Time) { leave(m, key, until, false) }
+
+// LeaveNoted is Leave by a record, which an earlier owner may have written by a clock that showed something else.
+func LeaveNoted(m *Machine, key channel.HostKey, until time.Time) { leave(m, key, until, true) }
+
+// leave keeps what the clock shows: a time that also counts evenly would be moved twice when the clock is set, by itself and by Shift.
+func leave(m *Machine, key channel.HostKey, until time.Time, noted bool) {
 	if h := m.hosts[key]; until.After(h.next) {
-		h.next = until
+		h.next, h.noted = until.Round(0), noted
 		m.hosts[key] = h
 	}
 }
 
+// LeftUntil is until when a host is left alone, if it is.
+func LeftUntil(m *Machine, key channel.HostKey) time.Time { return m.hosts[key].next }
+
 // Hurry has a host visited at latest at a time.
 func (m *Machine) Hurry(key channel.HostKey, latest time.Time) {
 	if h := m.hosts[key]; h.next.After(latest) {
-		h.next = latest
+		h.next, h.noted = latest.Round(0), false
 		m.hosts[key] = h
 		recall(m, key)
 	}
@@ -305,7 +313,7 @@ func (m *Machine) NotBefore(s recrawl.Slot, until time.Time) {
 		delete(m.notBefore, s)
 		return
 	}
-	m.notBefore[s] = until
+	m.notBefore[s] = until.Round(0) // as a host's, see leave
 }
 
 // Until is what NotBefore was told of a channel last; zero: nothing.

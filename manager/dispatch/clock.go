@@ -2,13 +2,19 @@ package dispatch
 
 import "time"
 
-// Postpone has each host that was left alone at a time left alone for longer: the clock went forward since, and time did not pass. What is out is not awaited for longer, as
-// the archive refuses a claim by that clock.
-func Postpone(m *Machine, at time.Time, by time.Duration) {
+// Shift has hosts and channels left alone for as long as they want to be, though the clock was set at a time that it showed: forward by so much, or back if that is negative. What was
+// noted by a clock of which nothing is known never ends earlier by it. What is out is awaited for no longer when the clock goes forward, as the archive refuses a claim by that clock;
+// when it is set back see Advance.
+func Shift(m *Machine, at time.Time, by time.Duration) {
 	for key, h := range m.hosts {
-		if h.next.After(at) {
+		if h.next.After(at) && (by > 0 || !h.noted) {
 			h.next = h.next.Add(by)
 			m.hosts[key] = h
+		}
+	}
+	for s, until := range m.notBefore {
+		if until.After(at) {
+			m.notBefore[s] = until.Add(by)
 		}
 	}
 }
