@@ -88,7 +88,7 @@ func sampleChannel() Channel {
 }
 
 func sampleHost() Host {
-	return Host{Name: "https://example.org", NextVisit: when, CrawlDelay: 2 * time.Second, Blocked: "403", Record: sampleRecord()}
+	return Host{Name: "https://example.org", NextVisit: when, Rest: time.Minute, CrawlDelay: 2 * time.Second, Blocked: "403", Record: sampleRecord()}
 }
 
 // form is one type's way to the wire and back.

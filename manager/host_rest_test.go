@@ -66,12 +66,14 @@ func TestHostOfAClockThatWasAheadIsVisitedAgain(t *testing.T) {
 	terms := lease.Terms{Term: time.Minute}
 	for what, tt := range map[string]struct {
 		was, when time.Time
+		restored  bool // the manager began with that record just now
 		want      time.Duration
 	}{
-		"the record is of a clock that was ahead":          {now.Add(far), now, gap},
-		"the archive's clock is ahead":                     {time.Time{}, now.Add(far), terms.Term},
-		"the record is of now, and the archive's is ahead": {now.Add(time.Hour), now.Add(far), time.Hour},
-		"an operator wants it left alone for an hour":      {now.Add(time.Hour), now, time.Hour},
+		"the record is of a clock that was ahead":                   {now.Add(far), now, false, gap},
+		"the manager began with a record of a clock that was ahead": {now.Add(far), now, true, terms.Term},
+		"the archive's clock is ahead":                              {time.Time{}, now.Add(far), false, gap},
+		"the record is of now, and the archive's is ahead":          {now.Add(time.Hour), now.Add(far), true, time.Hour},
+		"it is to be left alone for an hour":                        {now.Add(time.Hour), now, true, time.Hour},
 	} {
 		c := &core{cfg: Config{Gap: gap, Terms: terms}}
 		c.machine = dispatch.New(now, dispatch.Config{Terms: terms}, nil, nil, nil)
@@ -79,6 +81,9 @@ func TestHostOfAClockThatWasAheadIsVisitedAgain(t *testing.T) {
 		h := &channel.Host{Name: name, NextVisit: tt.was}
 		key := channel.KeyOf(name)
 		le.keep.records[key] = h
+		if tt.restored {
+			c.leaveStill(now, h)
+		}
 		le.leaveHost(now, name, &archive.Entry{When: tt.when, Event: lease.Event{Kind: lease.Reported, Gen: 1}})
 		if got := h.NextVisit.Sub(now); got != tt.want {
 			t.Errorf("%s: its record says that it rests for %v, want %v", what, got, tt.want)

@@ -16,7 +16,7 @@ func TestHotRecordsAreSmall(t *testing.T) {
 	now := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	f := facts{channel.Active, 2.5, 4, 1 << 60, channel.MaxLinks, make([]byte, 44)}
 	l := leaseRecord{1 << 20, now, make([]byte, 44)}
-	h := channel.Host{NextVisit: now, CrawlDelay: time.Hour, Blocked: "too many answers of status 403"}
+	h := channel.Host{NextVisit: now, Rest: 24 * time.Hour, CrawlDelay: time.Hour, Blocked: "too many answers of status 403"}
 	n := channel.Learnt{Out: true, Failed: 8, Visits: 1e6, Changes: 1e6, Pages: 1e6, Budget: 1e6, Service: time.Hour, LastOutcome: 6, Updated: now, Changed: now}
 	for name, raw := range map[string][]byte{"facts": f.encode(), "lease": l.encode(), "host": encodeHot(&h), "learnt": encodeLearnt(&n, "")} {
 		if len(raw) >= inlineValue {

@@ -25,7 +25,7 @@ func testDump(t *testing.T, open Open) {
 			{ID: ids[1], Inter: []string{"https://a.test/x/1", "https://a.test/y/2"}},
 		},
 		Hosts: []channel.Host{
-			{Name: "https://a.test", NextVisit: now, CrawlDelay: 2 * time.Second, Record: coords.HostRecord{Best: []string{"peer"}, Anycast: true}},
+			{Name: "https://a.test", NextVisit: now, Rest: time.Minute, CrawlDelay: 2 * time.Second, Record: coords.HostRecord{Best: []string{"peer"}, Anycast: true}},
 			{Name: "http://a.test", Blocked: "takedown"},
 		},
 		Found: []channel.Found{{URL: "https://new.test/1", From: ids[0]}, {URL: "https://new.test/2", From: ids[0]}, {URL: "http://new.test/", From: ids[1]}},

@@ -243,7 +243,7 @@ func testHosts(t *testing.T, open Open) {
 	h, err := f.Host(f.ctx, "https://a.test")
 	f.must(err)
 	f.same("unknown host", h, channel.Host{Name: "https://a.test"})
-	a := channel.Host{Name: "https://a.test", NextVisit: now, CrawlDelay: 2 * time.Second, Record: coords.HostRecord{
+	a := channel.Host{Name: "https://a.test", NextVisit: now, Rest: time.Minute, CrawlDelay: 2 * time.Second, Record: coords.HostRecord{
 		Samples: []coords.Sample{{Vantage: "peer", At: coords.Coord{Vec: [8]float64{1}, Height: 2}, RTT: time.Millisecond, When: 7}}, Best: []string{"peer"}, Anycast: true,
 	}}
 	b := channel.Host{Name: "http://a.test:8080", Blocked: "takedown"}

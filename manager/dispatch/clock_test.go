@@ -67,3 +67,32 @@ func TestAwaitedNoLongerThoughTheClockIsSetBack(t *testing.T) {
 		}
 	}
 }
+
+// TestMovedOnceWhenTheClockIsSet says until when hosts and channels are left alone by a time that counts evenly, too. It is kept as what the clock shows, or a clock that is set would move it
+// by itself, and Shift again.
+func TestMovedOnceWhenTheClockIsSet(t *testing.T) {
+	w := newWorld(Config{Terms: terms(), MaxOut: -1})
+	w.add(7)
+	w.add(8)
+	w.add(9)
+	now := time.Now()
+	until := now.Add(time.Minute)
+	w.m.Leave(7, until)
+	w.m.Visit(now, 8)
+	w.m.Left(8, until)
+	w.m.Leave(9, now.Add(time.Hour))
+	w.m.Hurry(9, until)
+	w.m.NotBefore(0, until)
+	for what, at := range map[string]time.Time{"left alone": LeftUntil(w.m, 7), "left alone after a visit": LeftUntil(w.m, 8), "hurried": LeftUntil(w.m, 9), "waiting": w.m.Until(0)} {
+		if at != until.Round(0) { // not Equal: the same time that counts evenly is another one
+			t.Errorf("%s until %v, want %v", what, at, until.Round(0))
+		}
+	}
+	Shift(w.m, now, 10*time.Minute)
+	Shift(w.m, now.Add(10*time.Minute), -9*time.Minute)
+	for what, at := range map[string]time.Time{"left alone": LeftUntil(w.m, 7), "waiting": w.m.Until(0)} {
+		if want := until.Round(0).Add(time.Minute); !at.Equal(want) {
+			t.Errorf("%s until %v, want %v", what, at, want)
+		}
+	}
+}
