@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,6 +25,9 @@ func TestRestartForgetsNothing(t *testing.T) {
 		})
 	}
 }
+
+// ratePrinted is a change rate in what is printed of facts. It follows from what the visits of all channels have told, to which the crowd is fitted step by step, and anew at a start.
+var ratePrinted = regexp.MustCompile(`rate:\S+ `)
 
 func restartForgets(t *testing.T, rng *rand.Rand) {
 	dir := t.TempDir()
@@ -94,7 +98,8 @@ func restartForgets(t *testing.T, rng *rand.Rand) {
 	})
 	type known struct {
 		row   desk.Row
-		facts recrawl.Facts
+		facts string
+		rate  float64
 	}
 	look := func() map[channel.ID]known {
 		t.Helper()
@@ -110,7 +115,8 @@ func restartForgets(t *testing.T, rng *rand.Rand) {
 				f.Submitted = 0
 			}
 			f.Flags &= recrawl.Known | recrawl.Pinned | recrawl.Paused | recrawl.Denied
-			out[id] = known{r, f}
+			r.Every, f.Bucket = 0, 0 // they follow from the rate
+			out[id] = known{r, ratePrinted.ReplaceAllString(fmt.Sprintf("%+v", f), ""), f.Est.Rate()}
 		}
 		return out
 	}
@@ -127,6 +133,9 @@ func restartForgets(t *testing.T, rng *rand.Rand) {
 		}
 		if was[id].facts != now[id].facts {
 			t.Errorf("channel %d: before\n%+v\nafter\n%+v", id, was[id].facts, now[id].facts)
+		}
+		if by := now[id].rate / was[id].rate; by > 1.5 || by < 1/1.5 {
+			t.Errorf("channel %d: its change rate is %.2f times what it was", id, by)
 		}
 	}
 	if after := strategy(); after.StrategyChoice != before.StrategyChoice || after.Limits != before.Limits {
