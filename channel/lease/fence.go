@@ -214,6 +214,15 @@ func (f *Fence) Release(now time.Time, p Peer, gen channel.Gen) Step {
 	return s
 }
 
+// stopped is knows. That of a holder that has stopped is not later than now, by whatever clock it was noted: it keeps others back from when nobody holds the fence.
+func (f *Fence) stopped(now time.Time) (until time.Time) {
+	if f.kept() {
+		return moment(f.until)
+	}
+	f.until = min(f.until, nanos(now))
+	return time.Time{}
+}
+
 // Evict is Release by the operator's word. The peer has not asked for it, and fetches on until it hears of it, which it may not do before its lease is over.
 func (f *Fence) Evict(now time.Time) Step {
 	f.again = true
@@ -281,8 +290,8 @@ func (f *Fence) fenced() Step {
 
 // Revoke ends, by the operator's word, whatever runs or is offered: nothing of a generation so far is stored any more. A holder that has not
 // heard of it may still send requests for two thirds of its lease, so no other claim is granted before that ends.
-func (f *Fence) Revoke() Step {
-	until := f.knows()
+func (f *Fence) Revoke(now time.Time) Step {
+	until := f.stopped(now)
 	f.Gen = max(f.Gen, f.Offered) + 1
 	f.Offered, f.Peer = f.Gen, 0
 	f.hold, f.progress, f.stored, f.again = released, false, false, false
@@ -292,34 +301,34 @@ func (f *Fence) Revoke() Step {
 // TakeBack ends a generation of which the manager does not know whether a peer took it, unless it was claimed. Otherwise the manager would wait for a
 // claim until the latest start, and mostly in vain: a peer that does not answer an offer is mostly gone. A generation below it that runs
 // goes on, and the wait with it.
-func (f *Fence) TakeBack(gen channel.Gen) Step {
+func (f *Fence) TakeBack(now time.Time, gen channel.Gen) Step {
 	if gen != f.Offered || gen <= f.Gen || f.hold == running {
 		return Step{}
 	}
-	until := f.knows()
+	until := f.stopped(now)
 	f.Gen, f.Peer, f.hold, f.progress, f.stored, f.again = gen, 0, released, false, false, false
 	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: gen, Until: until}}
 }
 
 // Lost is TakeBack of a generation that was never deposited, so that no peer can have it: its manager was killed between writing it and leaving its body. Of one that was
 // deposited nothing changes.
-func (f *Fence) Lost(gen channel.Gen) Step {
+func (f *Fence) Lost(now time.Time, gen channel.Gen) Step {
 	if gen <= max(f.Gen, f.Offered) || f.hold == running {
 		return Step{}
 	}
 	f.Offered = gen
-	return f.TakeBack(gen)
+	return f.TakeBack(now, gen)
 }
 
 // Over says again that a generation is over that the manager takes for one that runs: it did not hear that, or forgot it. Of one that runs nothing changes, nor does anything else.
-func (f *Fence) Over(gen channel.Gen) Step {
+func (f *Fence) Over(now time.Time, gen channel.Gen) Step {
 	switch {
 	case f.hold == running:
 		return Step{}
 	case gen > max(f.Gen, f.Offered):
-		return f.Lost(gen)
+		return f.Lost(now, gen)
 	case gen > f.Gen:
-		return f.TakeBack(gen)
+		return f.TakeBack(now, gen)
 	}
 	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: f.Gen, Until: f.knows()}}
 }

@@ -86,9 +86,9 @@ func TestRandomInterleavings(t *testing.T) {
 					}
 					w.save(w.issue.Placed(gen))
 					if rapid.Bool().Draw(t, "at once") {
-						w.archived(w.fence.TakeBack(gen))
+						w.archived(w.fence.TakeBack(w.now, gen))
 					} else {
-						send(func() { w.archived(w.fence.TakeBack(gen)) })
+						send(func() { w.archived(w.fence.TakeBack(w.now, gen)) })
 					}
 				case "refused":
 					w.refused(gen)
@@ -100,17 +100,17 @@ func TestRandomInterleavings(t *testing.T) {
 			"killed before the deposit": func(t *rapid.T) {
 				gen, err := w.killed(time.Duration(rapid.IntRange(1, 20).Draw(t, "minutes")) * time.Minute)
 				if err == nil {
-					send(func() { w.archived(w.fence.Lost(gen)) })
+					send(func() { w.archived(w.fence.Lost(w.now, gen)) })
 				}
 			},
 			"looks for lost ones": func(t *rapid.T) {
 				if gen := w.issue.Gen; w.issue.Phase == Awaited {
-					send(func() { w.archived(w.fence.Lost(gen)) })
+					send(func() { w.archived(w.fence.Lost(w.now, gen)) })
 				}
 			},
 			"looks for ended ones": func(t *rapid.T) {
 				if gen := w.issue.Live; w.issue.Phase == Leased {
-					send(func() { w.archived(w.fence.Over(gen)) })
+					send(func() { w.archived(w.fence.Over(w.now, gen)) })
 				}
 			},
 			"claim": func(t *rapid.T) {
@@ -202,7 +202,7 @@ func TestRandomInterleavings(t *testing.T) {
 			},
 			"operator revokes": func(t *rapid.T) {
 				if rapid.IntRange(0, 3).Draw(t, "revoke") == 0 {
-					w.archived(w.fence.Revoke())
+					w.archived(w.fence.Revoke(w.now))
 				}
 			},
 			"operator bans the holder": func(t *rapid.T) {

@@ -84,17 +84,17 @@ func (w *world) do(t *testing.T, f []string) string {
 		w.crashArchive()
 		return fmt.Sprintf("archive: lease of gen %d until %v", w.fence.Gen, w.fence.Deadline().Sub(epoch))
 	case "revoke": // by the operator
-		s := w.fence.Revoke()
+		s := w.fence.Revoke(w.now)
 		w.archived(s)
 		return fmt.Sprintf("archive: fence at gen %d", w.fence.Gen)
 	case "evict": // its peer was banned
 		w.archived(w.fence.Evict(w.now))
 		return fmt.Sprintf("archive: fence at gen %d, free from %v on", w.fence.Gen, w.freed[len(w.freed)-1].from.Sub(epoch))
 	case "take-back": // take-back GEN: by the manager
-		w.archived(w.fence.TakeBack(gen(1)))
+		w.archived(w.fence.TakeBack(w.now, gen(1)))
 		return fmt.Sprintf("archive: fence at gen %d", w.fence.Gen)
 	case "lost": // lost GEN: by the manager, after its start
-		w.archived(w.fence.Lost(gen(1)))
+		w.archived(w.fence.Lost(w.now, gen(1)))
 		return fmt.Sprintf("archive: fence at gen %d", w.fence.Gen)
 	case "backup":
 		w.backUp()

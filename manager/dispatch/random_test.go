@@ -121,7 +121,7 @@ func (c *chaos) step() {
 		case 3:
 			if c.m.CrawlNow(now, s) != nil { // it is out
 				if gen := Anew(c.m, s); gen != 0 && c.rng.IntN(4) > 0 { // else the archive does not hear of it
-					c.tell(s, c.chans[s].fence.TakeBack(gen).Event, "")
+					c.tell(s, c.chans[s].fence.TakeBack(now, gen).Event, "")
 				}
 			}
 		}

@@ -141,7 +141,7 @@ func (w *world) outcome(t *testing.T, f []string, s recrawl.Slot, number func(in
 		if gen == 0 {
 			return []string{"nothing to take back"}
 		}
-		if e := w.chans[s].fence.TakeBack(gen).Event; e.Kind != 0 {
+		if e := w.chans[s].fence.TakeBack(w.now, gen).Event; e.Kind != 0 {
 			if err := w.hear(s, e, ""); err != nil {
 				return []string{err.Error()}
 			}

@@ -341,7 +341,7 @@ func (l *Ledger) evict(id channel.ID, c *channelState, gone evicted) (bool, erro
 func (l *Ledger) Recall(ctx context.Context, id channel.ID) error {
 	return settled(ctx, l, id, func(c *channelState) error {
 		n := *c
-		step := n.fence.Revoke()
+		step := n.fence.Revoke(l.cfg.Clock())
 		return l.take(id, c, n, step, &Job{})
 	})
 }
@@ -376,17 +376,17 @@ func repeated(ctx context.Context, l *Ledger, do func() error) error {
 
 // TakeBack ends a task of which it is not known whether a peer took it, unless it was claimed. What a peer claims of it later is refused.
 func (l *Ledger) TakeBack(ctx context.Context, id channel.ID, gen channel.Gen) error {
-	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.TakeBack(gen) })
+	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.TakeBack(l.cfg.Clock(), gen) })
 }
 
 // Lost ends a task that was never deposited, which a manager that was killed meant to hand out. Of one that was deposited nothing changes.
 func Lost(ctx context.Context, l *Ledger, id channel.ID, gen channel.Gen) error {
-	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.Lost(gen) })
+	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.Lost(l.cfg.Clock(), gen) })
 }
 
 // Over says again that a task has ended which a manager takes for one that runs. Of one that runs nothing changes.
 func Over(ctx context.Context, l *Ledger, id channel.ID, gen channel.Gen) error {
-	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.Over(gen) })
+	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.Over(l.cfg.Clock(), gen) })
 }
 
 func endUnclaimed(ctx context.Context, l *Ledger, id channel.ID, end func(*lease.Fence) lease.Step) error {
@@ -407,7 +407,7 @@ func (l *Ledger) Forget(ctx context.Context, id channel.ID) error {
 
 func forget(ctx context.Context, l *Ledger, id channel.ID, c *channelState) error {
 	n := *c
-	step := n.fence.Revoke()
+	step := n.fence.Revoke(l.cfg.Clock())
 	n.peer, n.host, n.task, n.claim, n.deliverer, n.account = "", "", nil, claim{}, 0, 0
 	if err := l.take(id, c, n, step, &Job{}); err != nil {
 		return err
