@@ -197,6 +197,16 @@ func (ro *roster) Forget(ctx context.Context, ch *channel.Channel) error {
 	return errors.Join(err, failed)
 }
 
+// Kept takes in again a channel that was to be removed, and is still in the database. The archive is asked whether its task has ended: the loop may have heard of that as of no channel's.
+func (ro *roster) Kept(ctx context.Context, ch *channel.Channel) error {
+	ctx = context.WithoutCancel(ctx)
+	n := 0
+	if _, err := ro.Adopt(ctx, ch.ID, ch.ID, func() { n++ }); err != nil || n == 0 {
+		return err
+	}
+	return ro.surely(func(time.Time) { ro.sizes.back(&ch.Learnt) })
+}
+
 func (ro *roster) forget(now time.Time, id channel.ID, name string) error {
 	s, ok := ro.table.Find(id)
 	if !ok {

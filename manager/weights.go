@@ -38,6 +38,13 @@ func (z *sizes) gone(l *channel.Learnt) {
 	}
 }
 
+// back takes in again what gone took out.
+func (z *sizes) back(l *channel.Learnt) {
+	if l.Visits > 0 {
+		z.Sites, z.Pages = z.Sites+1, z.Pages+l.Pages
+	}
+}
+
 // mean is 0 while nothing is known.
 func (z *sizes) mean() float32 {
 	return float32(max(z.Pages+z.others.pages, 0)) / float32(max(z.Sites+z.others.sites, 1))

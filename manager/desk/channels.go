@@ -115,8 +115,12 @@ func (d *Desk) Remove(ctx context.Context, id channel.ID) error {
 			return err
 		}
 	}
-	if err := d.recall(ctx, id, ch.Scope.Host); err != nil {
-		return err
+	err = d.recall(ctx, id, ch.Scope.Host)
+	if err == nil {
+		err = d.store.Remove(ctx, d.epoch, id)
 	}
-	return d.store.Remove(ctx, d.epoch, id)
+	if err != nil && d.m != nil { // it is still in the database, as where the disk is full
+		err = errors.Join(err, d.m.Kept(ctx, &ch))
+	}
+	return err
 }

@@ -50,6 +50,8 @@ type Running interface {
 	// Edited, Forget and SetBlocked take in what was changed in the database, or is going to be.
 	Edited(ctx context.Context, before, after *channel.Channel) error
 	Forget(ctx context.Context, ch *channel.Channel) error
+	// Kept takes in again what was forgotten, if it is still in the database.
+	Kept(ctx context.Context, ch *channel.Channel) error
 	SetBlocked(ctx context.Context, origin, why string) error
 	// ResetHost takes in that what was known of a host is forgotten.
 	ResetHost(ctx context.Context, origin string) error
