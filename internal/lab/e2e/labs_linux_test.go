@@ -40,10 +40,11 @@ func (g page) ask(t *testing.T, within time.Duration, method, path string, in []
 func crawledSince(t *testing.T, j *judge.Judge, alive func(), rest time.Duration, since time.Time, over func() bool) error {
 	t.Helper()
 	var behind []string
-	for told := time.Now(); ; time.Sleep(rest) {
+	began := time.Now()
+	for told := began; ; time.Sleep(rest) {
 		if alive(); time.Since(told) > time.Minute { // what comes last says what holds the network up, also where it comes in time
 			told = time.Now()
-			t.Logf("%.0f s later %d channels are behind: %s", told.Sub(since).Seconds(), len(behind), strings.Join(behind[:min(len(behind), 5)], "; "))
+			t.Logf("after a wait of %.0f s %d channels are behind: %s", told.Sub(began).Seconds(), len(behind), strings.Join(behind[:min(len(behind), 5)], "; "))
 		}
 		err := j.Look(t.Context())
 		if err == nil {
