@@ -80,3 +80,72 @@ func TestEndedLeaseKeepsNobodyBack(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyIsKeptBackByAClockThatWasAhead ends a lease, and the generation after it, while the clock is ten minutes ahead. Once it is set right the next claim is granted at once where the
+// holder knew of the end, and after a term where it did not, also if the fence was not touched between.
+func TestNobodyIsKeptBackByAClockThatWasAhead(t *testing.T) {
+	now, terms := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC), Default()
+	then := now.Add(10 * time.Minute)
+	terms.Term = time.Minute
+	for how, tt := range map[string]struct {
+		end   func(f *Fence)
+		knows bool
+	}{
+		"reported":                        {func(f *Fence) { f.Put(then, 7, Chunk{Gen: 1, Seq: 1, Final: true}, terms) }, true},
+		"reported, then revoked":          {func(f *Fence) { f.Put(then, 7, Chunk{Gen: 1, Seq: 1, Final: true}, terms); f.Revoke(then) }, true},
+		"released, and the next one lost": {func(f *Fence) { f.Release(then, 7, 1); f.Lost(then, 2) }, true},
+		"reported, the next taken back": {func(f *Fence) {
+			f.Put(then, 7, Chunk{Gen: 1, Seq: 1, Final: true}, terms)
+			f.Deposit(2)
+			f.TakeBack(then, 2)
+		}, true},
+		"revoked":               {func(f *Fence) { f.Revoke(then) }, false},
+		"evicted":               {func(f *Fence) { f.Evict(then) }, false},
+		"revoked, and again":    {func(f *Fence) { f.Revoke(then); f.Revoke(then.Add(1)) }, false},
+		"it runs":               {func(*Fence) {}, false},
+		"released by a restart": {func(f *Fence) { f.Claim(then, 7, 1, then, terms); f.Release(then, 7, 1) }, false},
+	} {
+		var f Fence
+		f.Deposit(1)
+		if s := f.Claim(then, 7, 1, then.Add(time.Hour), terms); s.Reply.Status != Granted {
+			t.Fatal(s.Reply.Status)
+		}
+		tt.end(&f)
+		f.Deposit(9)
+		s := f.Claim(now, 8, 9, now.Add(time.Hour), terms)
+		if tt.knows {
+			if s.Reply.Status != Granted || s.Reply.Rested != leastRested {
+				t.Errorf("%s: the next claim is %v, with %v left, and the host has rested for %v", how, s.Reply.Status, s.Reply.Left, s.Reply.Rested)
+			}
+			continue
+		}
+		if s.Reply.Status != Held || s.Reply.Left != terms.Term || !s.Persist {
+			t.Errorf("%s: the next claim is %v, with %v left, kept: %v", how, s.Reply.Status, s.Reply.Left, s.Persist)
+		}
+		for wait, want := range map[time.Duration]Status{terms.Term - 1: Held, terms.Term: Granted} {
+			g := f
+			if s := g.Claim(now.Add(wait), 8, 9, now.Add(time.Hour), terms); s.Reply.Status != want || s.Persist != (want == Granted) {
+				t.Errorf("%s: after %v another claim is %v, want %v", how, wait, s.Reply.Status, want)
+			}
+		}
+	}
+}
+
+// TestLostAndPassed asks of a generation that the fence has passed since, as where its channel was to be removed: it is over, which is said again.
+func TestLostAndPassed(t *testing.T) {
+	now := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
+	var f Fence
+	f.Deposit(4)
+	if s := f.Lost(now, 4); s.Event.Kind != 0 {
+		t.Errorf("deposited, and not claimed: %v", s.Event)
+	}
+	f.Revoke(now)
+	if s := f.Lost(now, 4); s.Event.Kind != Released || s.Event.Gen != 5 || !s.Event.Until.IsZero() || !s.Persist {
+		t.Errorf("revoked: %v", s.Event)
+	}
+	f.Deposit(6)
+	f.Claim(now, 7, 6, now.Add(time.Hour), Default())
+	if s := f.Lost(now, 4); s.Event.Kind != 0 {
+		t.Errorf("a later one runs: %v", s.Event)
+	}
+}

@@ -76,8 +76,11 @@ func (f *Fence) Claim(now time.Time, p Peer, gen channel.Gen, latest time.Time, 
 	case gen == 0, gen > f.Offered:
 		return f.reply(Unclaimed, now)
 	case nanos(now) < f.until && f.kept(): // of an older one that runs, or that ended without its holder's knowing
+		full := nanos(now.Add(t.Term))
+		ahead := f.until > full // the clock was, when that was noted: it keeps others back for a term from now on
+		f.until = min(f.until, full)
 		r := f.reply(Held, now)
-		r.Reply.Highest, r.Reply.Left = f.Gen, time.Duration(f.until-nanos(now))
+		r.Persist, r.Reply.Highest, r.Reply.Left = ahead, f.Gen, time.Duration(f.until-nanos(now))
 		return r
 	case now.After(latest):
 		return Step{Reply: Reply{Status: Late, Seq: f.Seq, Head: f.Head}}
@@ -293,8 +296,8 @@ func (f *Fence) fenced() Step {
 func (f *Fence) Revoke(now time.Time) Step {
 	until := f.stopped(now)
 	f.Gen = max(f.Gen, f.Offered) + 1
-	f.Offered, f.Peer = f.Gen, 0
-	f.hold, f.progress, f.stored, f.again = released, false, false, false
+	f.Offered = f.Gen
+	f.end(until)
 	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: f.Gen, Until: until}}
 }
 
@@ -306,14 +309,28 @@ func (f *Fence) TakeBack(now time.Time, gen channel.Gen) Step {
 		return Step{}
 	}
 	until := f.stopped(now)
-	f.Gen, f.Peer, f.hold, f.progress, f.stored, f.again = gen, 0, released, false, false, false
+	f.Gen = gen
+	f.end(until)
 	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: gen, Until: until}}
 }
 
+// end has nobody hold the fence. Where the holder before may not know of its end until some time, others are kept back as long.
+func (f *Fence) end(until time.Time) {
+	f.Peer, f.hold, f.progress, f.stored, f.again = 0, released, false, false, false
+	if until.IsZero() {
+		f.hold = done
+	}
+}
+
 // Lost is TakeBack of a generation that was never deposited, so that no peer can have it: its manager was killed between writing it and leaving its body. Of one that was
-// deposited nothing changes.
+// deposited nothing changes; of one that the fence has passed it says again that it is over.
 func (f *Fence) Lost(now time.Time, gen channel.Gen) Step {
-	if gen <= max(f.Gen, f.Offered) || f.hold == running {
+	switch {
+	case f.hold == running:
+		return Step{}
+	case gen < f.Gen:
+		return f.over()
+	case gen <= max(f.Gen, f.Offered):
 		return Step{}
 	}
 	f.Offered = gen
@@ -330,5 +347,9 @@ func (f *Fence) Over(now time.Time, gen channel.Gen) Step {
 	case gen > f.Gen:
 		return f.TakeBack(now, gen)
 	}
+	return f.over()
+}
+
+func (f *Fence) over() Step {
 	return Step{Persist: true, Reply: Reply{Status: Ended, Seq: f.Seq, Head: f.Head}, Event: Event{Kind: Released, Gen: f.Gen, Until: f.knows()}}
 }
