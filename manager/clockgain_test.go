@@ -38,7 +38,7 @@ func TestHostRestsThoughTheClockGoesForward(t *testing.T) {
 				le := &learner{core: c, keep: newKeeper(c)}
 				key := channel.KeyOf(name)
 				le.keep.records[key] = &channel.Host{Name: name}
-				le.keep.lookAtClock()
+				le.keep.now()
 				time.Sleep(time.Second)
 				ended, e := time.Now(), archive.Entry{When: clock(), Event: lease.Event{Kind: lease.Reported, Gen: 1}, Report: &channel.Report{Gap: gap}}
 				if tt.heard {
@@ -46,13 +46,13 @@ func TestHostRestsThoughTheClockGoesForward(t *testing.T) {
 				}
 				time.Sleep(late)
 				ahead = tt.step
-				le.keep.lookAtClock()
+				le.keep.now()
 				if !tt.heard {
 					le.leaveHost(clock(), name, &e)
 				}
 				for _, wait := range []time.Duration{0, gap / 2, gap - time.Second, gap + tt.more} {
 					time.Sleep(wait - time.Since(ended))
-					le.keep.lookAtClock()
+					le.keep.now()
 					if may := c.machine.Visit(clock(), key); may != (wait > gap-time.Second) {
 						t.Errorf("%v after the crawl: may be visited: %v", wait, may)
 					}
@@ -72,7 +72,7 @@ func TestHostRestsWhateverTheClockDid(t *testing.T) {
 				c := &core{cfg: Config{Gap: time.Second, Now: func() time.Time { return time.Now().Add(ahead) }}, log: slog.New(slog.DiscardHandler)}
 				c.machine = dispatch.New(c.cfg.Now(), dispatch.Config{Terms: lease.Default()}, nil, nil, nil)
 				le := &learner{core: c, keep: newKeeper(c)}
-				le.keep.lookAtClock()
+				le.keep.now()
 				type visited struct {
 					how   string
 					ended time.Time
@@ -94,12 +94,12 @@ func TestHostRestsWhateverTheClockDid(t *testing.T) {
 				for _, step := range steps {
 					time.Sleep(5 * time.Second)
 					ahead = step
-					le.keep.lookAtClock()
+					le.keep.now()
 					visit()
 				}
 				for range 80 {
 					time.Sleep(time.Second)
-					le.keep.lookAtClock()
+					le.keep.now()
 					for name, v := range hosts {
 						key, passed := channel.KeyOf(name), time.Since(v.ended)
 						if next := dispatch.LeftUntil(c.machine, key); next.After(c.cfg.Now().Round(0)) != (passed < gap) {
@@ -150,5 +150,29 @@ func TestHostRestsAfterARestartWithAnotherClock(t *testing.T) {
 				t.Errorf("once the clock is set back the host is left alone for %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestStepsAfterAnEvent tells by how much the clock went forward after an event of which the manager hears late.
+func TestStepsAfterAnEvent(t *testing.T) {
+	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	ahead := clockStep{at.Add(10 * time.Minute), 10 * time.Minute}
+	for what, tt := range map[string]struct {
+		steps []clockStep
+		event time.Duration
+		want  time.Duration
+	}{
+		"none":                         {nil, 0, 0},
+		"before it went forward":       {[]clockStep{ahead}, -time.Second, 10 * time.Minute},
+		"after that":                   {[]clockStep{ahead}, 11 * time.Minute, 0},
+		"before it went forward twice": {[]clockStep{ahead, {at.Add(12 * time.Minute), time.Minute}}, -time.Second, 11 * time.Minute},
+		"between":                      {[]clockStep{ahead, {at.Add(12 * time.Minute), time.Minute}}, 11 * time.Minute, time.Minute},
+		"before it went forward, and was set right": {[]clockStep{ahead, {at.Add(time.Minute), -10 * time.Minute}}, -time.Second, 0},
+		"after it was set right":                    {[]clockStep{ahead, {at.Add(time.Minute), -10 * time.Minute}}, 2 * time.Minute, 0},
+		"before it was set back":                    {[]clockStep{{at.Add(-20 * time.Second), -20 * time.Second}}, -time.Minute, 0},
+	} {
+		if got := (&clockGain{steps: tt.steps}).after(at.Add(tt.event)); got != tt.want {
+			t.Errorf("%s: %v, want %v", what, got, tt.want)
+		}
 	}
 }

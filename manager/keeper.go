@@ -43,6 +43,7 @@ type keeper struct {
 	issues              map[recrawl.Slot]lease.Issue      // of idle channels: to be written, or read of late
 	states              map[recrawl.Slot]stateWrite       // to be written
 	records             map[channel.HostKey]*channel.Host // to be written
+	moved               moved
 	savedAt, strategyAt time.Time
 }
 

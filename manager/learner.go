@@ -61,7 +61,7 @@ func (le *learner) feedback(ctx context.Context) (bool, error) {
 		le.tenancy.arrived()
 		return false, nil
 	}
-	now := le.cfg.Now()
+	now := le.keep.now()
 	effects := newEffects(le.keep.cursor, next, now)
 	if err := errors.Join(le.readFor(ctx, entries, effects), le.readHolders(ctx, entries, effects)); err != nil {
 		return false, err
@@ -104,7 +104,7 @@ func (le *learner) readFor(ctx context.Context, entries []archive.Entry, into *e
 		}
 		ch := chs[e.Channel]
 		if ch == nil && le.tenancy != nil { // another manager has removed it, and its note is under way
-			if until, out := le.machine.StandOff(le.cfg.Now(), s); out { // who has its task may be at the host until it hears
+			if until, out := le.machine.StandOff(le.keep.now(), s); out { // who has its task may be at the host until it hears
 				le.machine.Leave(le.table.Host(s), until)
 			}
 			le.tenancy.roster.release(s)
@@ -337,7 +337,7 @@ func (c *core) leave(now time.Time, h *channel.Host, until time.Time) {
 
 // left has a host's record say until when it is left alone.
 func left(now time.Time, h *channel.Host, until time.Time) {
-	h.NextVisit, h.Rest = until, max(until.Sub(now), 0)
+	h.NextVisit, h.Rest = until, max(until.Sub(now), time.Millisecond) // less is kept as not known
 }
 
 // reportedBlock begins the reason of a block that follows from what peers report.

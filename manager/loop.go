@@ -46,7 +46,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	ruleAgain(m.auditor, m.cfg.Now())
 	for {
 		notify := m.cfg.Archive.Notify()
-		m.keep.lookAtClock()
+		m.keep.now()
 		more, err := m.learner.feedback(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
@@ -76,7 +76,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			break
 		}
-		now := m.cfg.Now()
+		now := m.keep.now()
 		if m.unbegun(now) {
 			stop(ErrSetBack)
 			break
@@ -138,6 +138,7 @@ func (m *Manager) round(ctx context.Context, now time.Time) {
 	deliveries{m.auditor}.judgeLate(now)
 	m.tuning.judgeClock(now)
 	m.lost.look(ctx, now)
+	m.keep.moveRecords(ctx, now)
 	m.hand.dispatch(ctx, now)
 	m.find.admit(ctx, now)
 	m.keep.save(now, false)

@@ -82,6 +82,7 @@ func New(ctx context.Context, cfg Config) (*Manager, error) {
 func assemble(cfg Config, now time.Time) (*Manager, error) {
 	c := &core{inbox: newInbox(cfg.Now), cfg: cfg, log: cfg.Log, beside: new(sync.WaitGroup), table: dispatch.NewTable(), tally: newTally(now), events: newEvents(), history: history{kept: now}, members: newMembers(cfg.Terms.Term), whole: newWholes(stateWhole), asked: newWholes(stateAsked)}
 	keep, pace := newKeeper(c), &pace{core: c}
+	c.inbox.now = keep.now
 	near, err := newNearness(c, keep, pace)
 	if err != nil {
 		return nil, err

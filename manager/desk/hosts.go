@@ -153,7 +153,11 @@ func standOff(ctx context.Context, d *Desk, origin string, claimed time.Time) er
 		until = claimed
 	}
 	return d.store.UpdateHost(ctx, d.epoch, origin, func(h *channel.Host) {
-		if until.After(h.NextVisit) {
+		next := h.NextVisit
+		if latest := now.Add(h.Rest); h.Rest > 0 && latest.Before(next) { // it was said by a clock that was ahead
+			next = latest
+		}
+		if until.After(next) {
 			h.NextVisit, h.Rest = until, until.Sub(now)
 		}
 	})

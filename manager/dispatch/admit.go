@@ -10,9 +10,17 @@ import (
 // host is what is known of a Web host with which something is up.
 type host struct {
 	out     int       // channels whose tasks may send requests to it, and visits of the owner: one, but for claims that came late
-	next    time.Time // no task may start before
-	noted   bool      // next is of a record: it is not known what the clock showed when that was reckoned
+	said    time.Time // no task may start before
+	noted   time.Time // likewise, by a record: it is not known what the clock showed when that was reckoned
 	blocked string    // why; empty: it is not
+}
+
+// next is when a task may start.
+func (h host) next() time.Time {
+	if h.noted.After(h.said) {
+		return h.noted
+	}
+	return h.said
 }
 
 // admit keeps politeness: one channel of a host at a time, none that is blocked, none before the host's next visit; near the end nothing that
@@ -29,8 +37,8 @@ func (m *Machine) admit(now time.Time, s recrawl.Slot, how way) (at time.Time, p
 			return now.Add(blockedAgain), "", false
 		case h.out != 0:
 			return now.Add(m.cfg.Clock.Step), "", false
-		case now.Before(h.next):
-			return h.next, "", false
+		case now.Before(h.next()):
+			return h.next(), "", false
 		}
 	}
 	if len(m.notBefore) > 0 {
@@ -134,7 +142,7 @@ func HoldupOf(m *Machine, now time.Time, s recrawl.Slot) Holdup {
 	switch {
 	case h.blocked != "":
 		return Blocking
-	case coming(m, key), h.out != 0, now.Before(h.next):
+	case coming(m, key), h.out != 0, now.Before(h.next()):
 		return Politeness
 	case now.Before(m.notBefore[s]):
 		return Failure
@@ -176,7 +184,7 @@ func (m *Machine) free(f *flight) {
 // no task of the host goes before Left.
 func (m *Machine) Visit(now time.Time, key channel.HostKey) bool {
 	h := m.hosts[key]
-	if coming(m, key) || h.out != 0 || h.blocked != "" || now.Before(h.next) {
+	if coming(m, key) || h.out != 0 || h.blocked != "" || now.Before(h.next()) {
 		return false
 	}
 	h.out++
@@ -206,11 +214,11 @@ func (m *Machine) tidy(now time.Time) {
 	m.tidied = now
 	hasten(m, now)
 	for key, h := range m.hosts {
-		if h.next.After(now.Add(MostRest)) {
-			h.next, h.noted = now.Add(m.cfg.Terms.Term).Round(0), false
+		if h.next().After(now.Add(MostRest)) {
+			h.said, h.noted = now.Add(m.cfg.Terms.Term).Round(0), time.Time{}
 			m.hosts[key] = h
 		}
-		if h.out == 0 && h.blocked == "" && !now.Before(h.next) {
+		if h.out == 0 && h.blocked == "" && !now.Before(h.next()) {
 			delete(m.hosts, key)
 		}
 	}
@@ -255,7 +263,7 @@ func recall(m *Machine, key channel.HostKey) {
 	if m.waiting == 0 {
 		return
 	}
-	from := max(nanos(m.hosts[key].next), 1)
+	from := max(nanos(LeftUntil(m, key)), 1)
 	for f := range m.flights.all() {
 		if f.waiting && !f.queued && f.due > from && m.channels.Host(f.slot) == key {
 			f.due = from
@@ -268,26 +276,32 @@ func recall(m *Machine, key channel.HostKey) {
 func (m *Machine) Blocked(key channel.HostKey) string { return m.hosts[key].blocked }
 
 // Leave has a host left alone until then, or longer if it is already: there is more than one reason, and each alone would do. See Hurry.
-func (m *Machine) Leave(key channel.HostKey, until time.Time) { leave(m, key, until, false) }
+//
+// What the clock shows is kept: a time that also counts evenly would be moved twice when the clock is set, by itself and by Shift.
+func (m *Machine) Leave(key channel.HostKey, until time.Time) {
+	if h := m.hosts[key]; until.After(h.said) {
+		h.said = until.Round(0)
+		m.hosts[key] = h
+	}
+}
 
 // LeaveNoted is Leave by a record, which an earlier owner may have written by a clock that showed something else.
-func LeaveNoted(m *Machine, key channel.HostKey, until time.Time) { leave(m, key, until, true) }
-
-// leave keeps what the clock shows: a time that also counts evenly would be moved twice when the clock is set, by itself and by Shift.
-func leave(m *Machine, key channel.HostKey, until time.Time, noted bool) {
-	if h := m.hosts[key]; until.After(h.next) {
-		h.next, h.noted = until.Round(0), noted
+func LeaveNoted(m *Machine, key channel.HostKey, until time.Time) {
+	if h := m.hosts[key]; until.After(h.noted) {
+		h.noted = until.Round(0)
 		m.hosts[key] = h
 	}
 }
 
 // LeftUntil is until when a host is left alone, if it is.
-func LeftUntil(m *Machine, key channel.HostKey) time.Time { return m.hosts[key].next }
+func LeftUntil(m *Machine, key channel.HostKey) time.Time {
+	return m.hosts[key].next()
+}
 
 // Hurry has a host visited at latest at a time.
 func (m *Machine) Hurry(key channel.HostKey, latest time.Time) {
-	if h := m.hosts[key]; h.next.After(latest) {
-		h.next, h.noted = latest.Round(0), false
+	if h := m.hosts[key]; h.next().After(latest) {
+		h.said, h.noted = latest.Round(0), time.Time{}
 		m.hosts[key] = h
 		recall(m, key)
 	}
@@ -304,7 +318,7 @@ func (m *Machine) StandOff(now time.Time, s recrawl.Slot) (until time.Time, ok b
 	if at := f.issue.Deadline(); at.After(until) {
 		until = at
 	}
-	return until, until.After(m.hosts[m.channels.Host(s)].next)
+	return until, until.After(LeftUntil(m, m.channels.Host(s)))
 }
 
 // NotBefore has a channel not handed out until then; a time that has passed lifts it. The caller keeps it over a restart, see Until.
@@ -313,7 +327,7 @@ func (m *Machine) NotBefore(s recrawl.Slot, until time.Time) {
 		delete(m.notBefore, s)
 		return
 	}
-	m.notBefore[s] = until.Round(0) // as a host's, see leave
+	m.notBefore[s] = until.Round(0) // see Leave
 }
 
 // Until is what NotBefore was told of a channel last; zero: nothing.
@@ -322,7 +336,7 @@ func (m *Machine) Until(s recrawl.Slot) time.Time { return m.notBefore[s] }
 // Rests is until when a channel is left alone: by itself, see Until, since its host is, see Leave, or since its last task came to nothing.
 func Rests(m *Machine, s recrawl.Slot) (until time.Time) {
 	until = m.notBefore[s]
-	if host := m.hosts[m.channels.Host(s)].next; host.After(until) {
+	if host := LeftUntil(m, m.channels.Host(s)); host.After(until) {
 		until = host
 	}
 	if f := m.flights.find(s); f != nil && f.waiting && f.due > 0 {

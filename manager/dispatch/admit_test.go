@@ -20,11 +20,11 @@ func TestHostState(t *testing.T) {
 	m.Leave(key, epoch.Add(time.Hour))
 	m.Block(key, "asked to")
 	m.Hurry(key, epoch.Add(2*time.Hour))
-	if got := m.hosts[key].next; !got.Equal(epoch.Add(time.Hour)) {
+	if got := m.hosts[key].next(); !got.Equal(epoch.Add(time.Hour)) {
 		t.Errorf("next visit at %v: to hurry put it off", got)
 	}
 	m.Hurry(key, epoch.Add(time.Minute))
-	if got := m.hosts[key].next; !got.Equal(epoch.Add(time.Minute)) {
+	if got := m.hosts[key].next(); !got.Equal(epoch.Add(time.Minute)) {
 		t.Errorf("next visit at %v, want it in a minute", got)
 	}
 	if m.Blocked(key) != "asked to" {
@@ -94,12 +94,12 @@ func TestHostOfAClockThatWasAhead(t *testing.T) {
 		w.now = w.now.Add(time.Minute)
 		w.m.Tick(w.now)
 	}
-	if until := w.m.hosts[1].next; until.After(w.now.Add(terms().Term)) {
+	if until := w.m.hosts[1].next(); until.After(w.now.Add(terms().Term)) {
 		t.Errorf("it is left alone for %v, want at most the longest lease, %v", until.Sub(w.now), terms().Term)
 	}
 	w.m.Leave(1, w.now.Add(time.Hour))
 	w.now = w.now.Add(2 * time.Minute)
-	if w.m.Tick(w.now); w.m.hosts[1].next.Sub(w.now) < 50*time.Minute {
+	if w.m.Tick(w.now); w.m.hosts[1].next().Sub(w.now) < 50*time.Minute {
 		t.Error("a host that is left alone for an hour is not")
 	}
 }

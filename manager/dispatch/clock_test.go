@@ -96,3 +96,36 @@ func TestMovedOnceWhenTheClockIsSet(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsOverStaysOver sets the clock back after a host and a channel had rested. Neither is to rest again, though the time comes again.
+func TestWhatIsOverStaysOver(t *testing.T) {
+	w := newWorld(Config{Terms: terms(), MaxOut: -1})
+	w.add(7)
+	now := w.now
+	w.m.Leave(7, now.Add(time.Second))
+	w.m.NotBefore(0, now.Add(time.Second))
+	now = now.Add(time.Minute)
+	Shift(w.m, now, -time.Hour)
+	if until := LeftUntil(w.m, 7); !until.IsZero() {
+		t.Errorf("the host is left alone until %v", until)
+	}
+	if until := w.m.Until(0); !until.IsZero() {
+		t.Errorf("the channel waits until %v", until)
+	}
+}
+
+// TestNotedAndSaid has a host left alone by a record, and a little longer by what is said now. The clock is set back: the record may be of the clock that is right now.
+func TestNotedAndSaid(t *testing.T) {
+	w := newWorld(Config{Terms: terms(), MaxOut: -1})
+	w.add(7)
+	LeaveNoted(w.m, 7, w.now.Add(4*time.Minute))
+	w.m.Leave(7, w.now.Add(5*time.Minute))
+	Shift(w.m, w.now, -10*time.Minute)
+	if got := LeftUntil(w.m, 7).Sub(w.now); got != 4*time.Minute {
+		t.Errorf("the host is left alone for %v", got)
+	}
+	w.m.Leave(7, w.now.Add(time.Minute))
+	if got := LeftUntil(w.m, 7).Sub(w.now); got != 4*time.Minute {
+		t.Errorf("by a shorter time the host is left alone for %v", got)
+	}
+}

@@ -158,7 +158,7 @@ func (c *chaos) visit(key channel.HostKey) {
 		return
 	}
 	before := c.m.hosts[key]
-	if c.visits[key] = c.m.Visit(c.now, key); c.visits[key] && (before.out > 0 || before.blocked != "" || c.now.Before(before.next)) {
+	if c.visits[key] = c.m.Visit(c.now, key); c.visits[key] && (before.out > 0 || before.blocked != "" || c.now.Before(before.next())) {
 		c.t.Fatalf("a visit of host %d begins while %+v", key, before)
 	}
 }
@@ -354,7 +354,7 @@ func (c *chaos) checkIdle() {
 		s := recrawl.Slot(i)
 		near := c.near(site.host)
 		h := c.m.hosts[site.host]
-		free := h.out == 0 && h.blocked == "" && !c.now.Before(h.next)
+		free := h.out == 0 && h.blocked == "" && !c.now.Before(h.next())
 		f := c.m.flights.find(s)
 		wants := site.wanted && site.facts.Flags&recrawl.Paused == 0 && f == nil && site.facts.Out == 0 && site.again <= c.clock.At(c.now)+1 || f != nil && f.waiting && f.due <= c.now.UnixNano() && !f.issue.Deadline().After(c.now)
 		if !wants || !free || held || room == 0 || c.blind || len(near) == 0 || near[0].held >= near[0].holds || c.now.Before(c.m.notBefore[s]) {
