@@ -191,8 +191,10 @@ func (ro *roster) Forget(ctx context.Context, ch *channel.Channel) error {
 	}
 	var failed error
 	err := ro.onLoop(ctx, func(now time.Time) {
-		failed = ro.forget(now, ch.ID, ch.Scope.Host)
-		ro.sizes.gone(&ch.Learnt)
+		gone, err := ro.forget(now, ch.ID, ch.Scope.Host)
+		if failed = err; gone {
+			ro.sizes.gone(&ch.Learnt)
+		}
 	})
 	return errors.Join(err, failed)
 }
@@ -200,24 +202,32 @@ func (ro *roster) Forget(ctx context.Context, ch *channel.Channel) error {
 // Kept takes in again a channel that was to be removed, and is still in the database. The archive is asked whether its task has ended: the loop may have heard of that as of no channel's.
 func (ro *roster) Kept(ctx context.Context, ch *channel.Channel) error {
 	ctx = context.WithoutCancel(ctx)
-	n := 0
-	if _, err := ro.Adopt(ctx, ch.ID, ch.ID, func() { n++ }); err != nil || n == 0 {
-		return err
+	back := 0
+	_, err := ro.Adopt(ctx, ch.ID, ch.ID, func() { back++ })
+	if back > 0 {
+		err = errors.Join(err, ro.surely(func(time.Time) { ro.sizes.back(&ch.Learnt) }))
+		if _, gone := ro.cfg.Store.Channel(ctx, ch.ID); errors.Is(gone, channel.ErrUnknown) { // somebody else has removed it meanwhile
+			err = errors.Join(err, ro.Forget(ctx, ch))
+		}
 	}
-	return ro.surely(func(time.Time) { ro.sizes.back(&ch.Learnt) })
+	if err != nil {
+		return fmt.Errorf("the running manager has let the channel go, and takes it in again when it is started anew: %w", err)
+	}
+	return nil
 }
 
-func (ro *roster) forget(now time.Time, id channel.ID, name string) error {
+// forget reports whether the loop had the channel.
+func (ro *roster) forget(now time.Time, id channel.ID, name string) (gone bool, err error) {
 	s, ok := ro.table.Find(id)
 	if !ok {
-		return nil
+		return false, nil
 	}
 	if err := ro.standOff(now, id, name); err != nil {
-		return err
+		return false, err
 	}
 	ro.letGo(s)
 	ro.table.Drop(s)
-	return nil
+	return true, nil
 }
 
 // letGo takes a channel out of all that the loop holds but the table.

@@ -21,7 +21,7 @@ func (db *DB) Dump(ctx context.Context, f func(channel.Item) error) error {
 			item func(pgx.CollectableRow) (channel.Item, error)
 		}{
 			{storedChannel, dumpChannel},
-			{`SELECT name, next_visit, rest, crawl_delay, blocked, place FROM hosts ORDER BY substr(name, strpos(name, '://') + 3) COLLATE "C", name`, dumpHost},
+			{`SELECT name, next_visit, said, crawl_delay, blocked, place FROM hosts ORDER BY substr(name, strpos(name, '://') + 3) COLLATE "C", name`, dumpHost},
 			{`SELECT host, links, first, last, source, seeds FROM candidates ORDER BY substr(host, strpos(host, '://') + 3) COLLATE "C", host`, dumpCandidate},
 			{`SELECT feed, at FROM cursors ORDER BY feed`, dumpCursor},
 			{`SELECT name, n FROM counters ORDER BY name`, dumpCounter},
@@ -81,12 +81,12 @@ func dumpChannel(r pgx.CollectableRow) (channel.Item, error) {
 
 func dumpHost(r pgx.CollectableRow) (channel.Item, error) {
 	h := &channel.Host{}
-	var next, rest, delay int64
+	var next, said, delay int64
 	var place []byte
-	if err := r.Scan(&h.Name, &next, &rest, &delay, &h.Blocked, &place); err != nil {
+	if err := r.Scan(&h.Name, &next, &said, &delay, &h.Blocked, &place); err != nil {
 		return channel.Item{}, err
 	}
-	h.NextVisit, h.Rest, h.CrawlDelay = timeOf(next), spanOf(rest), spanOf(delay)
+	h.NextVisit, h.Rest, h.CrawlDelay = timeOf(next), restOf(next, said), spanOf(delay)
 	return channel.Item{Host: h}, setRecord(h, place)
 }
 

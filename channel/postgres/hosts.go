@@ -36,16 +36,16 @@ func (db *DB) Hosts(ctx context.Context, names []string) ([]channel.Host, error)
 	}
 	for some := range slices.Chunk(ask, atOnce) {
 		err := db.read(ctx, func() error {
-			rows, err := db.pool.Query(ctx, `SELECT name, next_visit, rest, crawl_delay, blocked, place FROM hosts WHERE name = ANY($1)`, some)
+			rows, err := db.pool.Query(ctx, `SELECT name, next_visit, said, crawl_delay, blocked, place FROM hosts WHERE name = ANY($1)`, some)
 			if err != nil {
 				return err
 			}
 			var name, blocked string
 			var place []byte
-			var next, rest, delay int64
-			_, err = pgx.ForEachRow(rows, []any{&name, &next, &rest, &delay, &blocked, &place}, func() error {
+			var next, said, delay int64
+			_, err = pgx.ForEachRow(rows, []any{&name, &next, &said, &delay, &blocked, &place}, func() error {
 				h := &all[of[name]]
-				h.NextVisit, h.Rest, h.CrawlDelay, h.Blocked = timeOf(next), spanOf(rest), spanOf(delay), blocked
+				h.NextVisit, h.Rest, h.CrawlDelay, h.Blocked = timeOf(next), restOf(next, said), spanOf(delay), blocked
 				return setRecord(h, place)
 			})
 			return err
@@ -62,14 +62,14 @@ func (db *DB) Hosts(ctx context.Context, names []string) ([]channel.Host, error)
 
 func loadHost(ctx context.Context, q querier, name string) (channel.Host, error) {
 	h := channel.Host{Name: name}
-	rows, err := q.Query(ctx, `SELECT next_visit, rest, crawl_delay, blocked, place FROM hosts WHERE name = $1`, name)
+	rows, err := q.Query(ctx, `SELECT next_visit, said, crawl_delay, blocked, place FROM hosts WHERE name = $1`, name)
 	if err != nil {
 		return h, err
 	}
 	var place []byte
-	var next, rest, delay int64
-	_, err = pgx.ForEachRow(rows, []any{&next, &rest, &delay, &h.Blocked, &place}, func() error {
-		h.NextVisit, h.Rest, h.CrawlDelay = timeOf(next), spanOf(rest), spanOf(delay)
+	var next, said, delay int64
+	_, err = pgx.ForEachRow(rows, []any{&next, &said, &delay, &h.Blocked, &place}, func() error {
+		h.NextVisit, h.Rest, h.CrawlDelay = timeOf(next), restOf(next, said), spanOf(delay)
 		return nil
 	})
 	if err != nil {
@@ -116,7 +116,7 @@ func putHosts(ctx context.Context, tx pgx.Tx, hosts []channel.Host) error {
 	for i := range hosts {
 		last[hosts[i].Name] = &hosts[i]
 	}
-	var next, rests, delays []int64
+	var next, said, delays []int64
 	var blocked []string
 	var places [][]byte
 	names := slices.Sorted(maps.Keys(last))
@@ -130,14 +130,30 @@ func putHosts(ctx context.Context, tx pgx.Tx, hosts []channel.Host) error {
 		if len(h.Record.Samples) == 0 && len(h.Record.Best) == 0 && !h.Record.Anycast {
 			raw = nil
 		}
-		next, rests, delays = append(next, micros(h.NextVisit)), append(rests, max(h.Rest, 0).Microseconds()), append(delays, max(h.CrawlDelay, 0).Microseconds())
+		next, said, delays = append(next, micros(h.NextVisit)), append(said, saidOf(h)), append(delays, max(h.CrawlDelay, 0).Microseconds())
 		blocked, places = append(blocked, channel.Text(h.Blocked)), append(places, raw)
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO hosts (name, next_visit, rest, crawl_delay, blocked, place)
+	_, err := tx.Exec(ctx, `INSERT INTO hosts (name, next_visit, said, crawl_delay, blocked, place)
 		SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::bytea[])
-		ON CONFLICT (name) DO UPDATE SET next_visit = excluded.next_visit, rest = excluded.rest, crawl_delay = excluded.crawl_delay, blocked = excluded.blocked, place = excluded.place`,
-		names, next, rests, delays, blocked, places)
+		ON CONFLICT (name) DO UPDATE SET next_visit = excluded.next_visit, said = excluded.said, crawl_delay = excluded.crawl_delay, blocked = excluded.blocked, place = excluded.place`,
+		names, next, said, delays, blocked, places)
 	return err
+}
+
+// saidOf is when a host's next visit was said, and restOf how much later that is. Kept is the first: a manager of an earlier version changes the next visit alone, and the host is believed to
+// rest longer then, not less long.
+func saidOf(h *channel.Host) int64 {
+	if h.Rest <= 0 {
+		return 0
+	}
+	return micros(h.NextVisit.Add(-h.Rest))
+}
+
+func restOf(next, said int64) time.Duration {
+	if said <= 0 {
+		return 0
+	}
+	return spanOf(max(next-said, 0))
 }
 
 // ScanHosts reads everything but Record of all stored hosts, ordered by name, then scheme. Politeness needs these
@@ -149,7 +165,7 @@ func (db *DB) ScanHosts(ctx context.Context, f func(channel.Host) error) error {
 	}
 	var after key
 	return db.eachHost(ctx, func() (pgx.Rows, error) {
-		return db.pool.Query(ctx, `SELECT name, next_visit, rest, crawl_delay, blocked FROM (
+		return db.pool.Query(ctx, `SELECT name, next_visit, said, crawl_delay, blocked FROM (
 			SELECT *, substr(name, strpos(name, '://') + 3) COLLATE "C" AS host, name LIKE 'https://%' AS tls FROM hosts) h
 			WHERE (host, tls) > ($1, $2) OR $1 = '' ORDER BY host, tls`, after.host, after.tls)
 	}, func(h channel.Host) error {
@@ -170,11 +186,11 @@ func (db *DB) eachHost(ctx context.Context, query func() (pgx.Rows, error), f fu
 		defer rows.Close()
 		for rows.Next() {
 			var h channel.Host
-			var next, rest, delay int64
-			if err := rows.Scan(&h.Name, &next, &rest, &delay, &h.Blocked); err != nil {
+			var next, said, delay int64
+			if err := rows.Scan(&h.Name, &next, &said, &delay, &h.Blocked); err != nil {
 				return err
 			}
-			h.NextVisit, h.Rest, h.CrawlDelay = timeOf(next), spanOf(rest), spanOf(delay)
+			h.NextVisit, h.Rest, h.CrawlDelay = timeOf(next), restOf(next, said), spanOf(delay)
 			if stopped = f(h); stopped != nil {
 				return nil
 			}
@@ -191,7 +207,7 @@ func (db *DB) eachHost(ctx context.Context, query func() (pgx.Rows, error), f fu
 // all and sorts none. If the connection is lost, f may see a host again.
 func (db *DB) ScanHeld(ctx context.Context, at time.Time, f func(channel.Host) error) error {
 	return db.eachHost(ctx, func() (pgx.Rows, error) {
-		return db.pool.Query(ctx, `SELECT name, next_visit, rest, crawl_delay, blocked FROM hosts WHERE blocked <> '' OR next_visit > $1`, micros(at))
+		return db.pool.Query(ctx, `SELECT name, next_visit, said, crawl_delay, blocked FROM hosts WHERE blocked <> '' OR next_visit > $1`, micros(at))
 	}, f)
 }
 
