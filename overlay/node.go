@@ -47,7 +47,7 @@ func New(now time.Time, cfg Config, v *coords.Node, queue Queue, rng *rand.Rand)
 		return nil, err
 	}
 	n := &Node{cfg: cfg, rng: rng, vivaldi: v, coord: v.Coord(), queue: queue, pending: map[uint64]*request{}, places: map[uint64]*placing{}, surveys: map[uint64]*survey{},
-		gossip: now, counts: map[string]int64{}, doubts: map[ID]doubt{}, pace: newPace()}
+		gossip: now, counts: map[string]int64{}, doubts: map[ID]doubt{}, pace: newPace(), seq: cfg.Seq}
 	all := 0
 	if cfg.Places {
 		all = MaxKnown
@@ -59,8 +59,8 @@ func New(now time.Time, cfg Config, v *coords.Node, queue Queue, rng *rand.Rand)
 // Coord is where the node is.
 func (n *Node) Coord() coords.Coord { return n.coord }
 
-// Self is the record that the node tells others, with a new sequence number. That follows the clock: where the one of an earlier run was ahead,
-// the others hear this run again when the time that it showed has come.
+// Self is the record that the node tells others, with a new sequence number. That follows the clock. Where the one of an earlier run was ahead,
+// the others hear this run at once if it was told that run's numbers (Config.Seq), else when the time that the clock showed has come.
 func (n *Node) Self(now time.Time) PeerRecord {
 	n.seq = max(n.seq+1, uint64(max(now.UnixMilli(), 0)))
 	r := PeerRecord{ID: n.cfg.ID, Seq: n.seq, Coord: n.coord, Addrs: n.cfg.Addrs, Issued: now, Seen: now}

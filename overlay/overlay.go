@@ -230,6 +230,8 @@ type Config struct {
 	Alpha, Beam int
 	// Probes is how many of the best candidates of a task measure their way to its host before it is offered. Default 5; 0: none, prediction decides.
 	Probes int
+	// Seq is the least sequence number of the node's own records: above all of earlier runs. Default 0: they follow the clock alone.
+	Seq uint64
 }
 
 // Default gives the product's settings.

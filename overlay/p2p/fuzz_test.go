@@ -97,6 +97,23 @@ func TestBadRecords(t *testing.T) {
 	}
 }
 
+// A record that is dated in the future is not remembered, whoever tells it: its peer is heard as soon as its clock is right.
+func TestRecordOfAClockThatIsAhead(t *testing.T) {
+	network, now := member.NetworkID{1}, time.Now()
+	a := newStamp(t, 1, network)
+	ahead := a.record(t, func(r *overlay.PeerRecord) { r.Issued, r.Seq = now.Add(12*time.Minute), 1000 })
+	for what, told := range map[string]func(*sealer) error{
+		"by its peer": func(s *sealer) error { _, err := s.openOwn(now, ahead, a.id); return err },
+		"by others":   func(s *sealer) error { _, err := s.open(now, ahead); return err },
+	} {
+		reader := &sealer{network: network, checked: map[overlay.ID]checked{}}
+		_ = told(reader) // refused, or left out by the table
+		if _, err := reader.openOwn(now.Add(time.Second), a.record(t, nil), a.id); err != nil {
+			t.Errorf("after one that was told %s: %v", what, err)
+		}
+	}
+}
+
 // A record that is known counts with its own signature only: another one is told on to everybody, who then takes the teller for a liar, or for one who sends too much.
 func TestKnownRecordNeedsItsSignature(t *testing.T) {
 	network, now := member.NetworkID{1}, time.Now()

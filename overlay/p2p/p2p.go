@@ -56,7 +56,7 @@ type Config struct {
 	Probe func(ctx context.Context, host string) (time.Duration, error)
 	// Offered is told of each offer, before it leaves with NoAnswer, and again when it is answered; nil: nothing. Several goroutines call it.
 	Offered func(to overlay.ID, task channel.Header, said Answer)
-	// Dir keeps the addresses of members over a restart; empty: nowhere.
+	// Dir keeps over a restart the addresses of members, and where own records are to be numbered on from; empty: nowhere.
 	Dir string
 	// Overlay settings; zero: overlay.Default.
 	Overlay overlay.Config
@@ -88,6 +88,7 @@ type Runner struct {
 	rates  rates
 	sent   atomic.Int64 // messages; an answer is one too
 	givers givers
+	seq    sequence
 
 	// Owned by the loop.
 	node    *overlay.Node
@@ -116,6 +117,7 @@ func New(cfg Config) (*Runner, error) {
 		cfg.Overlay = overlay.Default(id)
 	}
 	cfg.Overlay.Places = cfg.Places
+	cfg.Overlay.Seq = readSeq(cfg.Dir)
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	v, err := coords.NewNode(coords.Default(), rng)
 	if err != nil {
@@ -131,7 +133,7 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{cfg: cfg, log: cfg.Log, id: id, inbox: make(chan job, maxInbox), flight: make(chan struct{}, flights),
 		probes: make(chan struct{}, maxProbes), node: node, waiting: map[uint64]chan overlay.Event{},
-		greeted: map[overlay.ID]time.Time{}, near: nearer{tried: map[peer.ID]tried{}},
+		greeted: map[overlay.ID]time.Time{}, near: nearer{tried: map[peer.ID]tried{}}, seq: sequence{dir: cfg.Dir},
 		sealer: &sealer{key: cfg.Wire.Host().Peerstore().PrivKey(cfg.Wire.ID()), network: cfg.Wire.Network(), certificate: cfg.Wire.Certificate,
 			verifier: cfg.Wire.Verifier(), checked: map[overlay.ID]checked{}}}
 	r.show(cfg.Wire.Now())

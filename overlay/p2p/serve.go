@@ -118,17 +118,12 @@ func isAnswer(m overlay.Msg) bool {
 func (r *Runner) sign(m overlay.Msg) overlay.Msg {
 	switch m := m.(type) {
 	case overlay.Gossip:
-		if err := r.sealer.seal(&m.Self); err != nil {
-			r.log.Error("own record not signed", "err", err)
-		}
+		r.sealOwn(&m.Self)
 		return m
 	case overlay.Near:
 		for i := range m.Records {
-			if m.Records[i].ID != r.id {
-				continue
-			}
-			if err := r.sealer.seal(m.Records[i]); err != nil {
-				r.log.Error("own record not signed", "err", err)
+			if m.Records[i].ID == r.id {
+				r.sealOwn(m.Records[i])
 			}
 		}
 		return m
@@ -265,9 +260,7 @@ func (r *Runner) onProbe(ctx context.Context, from wire.Member, req []byte) ([]b
 	}
 	select {
 	case self := <-done:
-		if err := r.sealer.seal(&self); err != nil {
-			r.log.Error("own record not signed", "err", err)
-		}
+		r.sealOwn(&self)
 		return proto.Marshal(&pb.Probed{RttUs: uint64(rtt.Microseconds()), Self: unsealed(self)})
 	case <-ctx.Done():
 		return nil, ctx.Err()
