@@ -6,7 +6,7 @@
 //
 // Invariants: nothing is fetched for a task that was not claimed, nor when two thirds of what was left of its lease at the last
 // acknowledgement have passed; a chunk is put only on the head that the archive acknowledged; a task that was accepted is started in
-// time, handed over, or dropped, and its file goes with it; a task that was claimed, and what was fetched for it, stays on disk over any
+// time, handed over, or given back, and its file goes with it: whether it is too late the archive's clock says, not this computer's; a task that was claimed, and what was fetched for it, stays on disk over any
 // stop until the archive has answered its report or release, refused it, or been away for a day.
 package peer
 
@@ -213,7 +213,7 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 	for {
 		now := a.wire.Now()
 		acts, deadline := a.tasks.tick(now)
-		var give []task
+		var give, late []task
 		for _, act := range acts {
 			switch act.Kind {
 			case queue.Start:
@@ -221,8 +221,7 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 			case queue.Stop:
 				a.stop(act.Item.Key)
 			case queue.Drop:
-				a.stats.add(func(c *Counters) { c.Dropped++ })
-				a.log.Info("task came too late to be started", "host", act.Item.Value.Header.Host, "gen", act.Item.Value.Header.Gen)
+				late = append(late, act.Item.Value)
 			case queue.HandOver:
 				if act.Item.Value.Claimed { // only this peer may deliver it: what was fetched for it is sent, then it is released
 					start(act.Item)
@@ -233,11 +232,10 @@ func (a *Agent) loop(ctx, life context.Context, failed <-chan error) error {
 			}
 		}
 		if len(give) > 0 {
-			jobs.Add(1)
-			go func() {
-				defer jobs.Done()
-				a.handOver(work, give)
-			}()
+			jobs.Go(func() { a.handOver(work, give) })
+		}
+		if len(late) > 0 {
+			jobs.Go(func() { a.giveLate(ctx, work, late) })
 		}
 		wait := time.Hour
 		if !deadline.IsZero() {
@@ -302,6 +300,9 @@ func (a *Agent) handOver(ctx context.Context, give []task) {
 	a.log.Info("tasks handed over", "tasks", len(give), "taken", n, "given back to the manager", back)
 }
 
+// errNotGranted says that an archive does not count a task as this peer's.
+var errNotGranted = errors.New("peer: the archive does not grant the claim")
+
 // giveBack claims a task and releases it at once, so that the manager need not wait for its claim.
 func (a *Agent) giveBack(ctx context.Context, t task) error {
 	up, err := a.uplink(t.Header.Archive)
@@ -312,8 +313,11 @@ func (a *Agent) giveBack(ctx context.Context, t task) error {
 	if err != nil {
 		return fmt.Errorf("claim: %w", err)
 	}
+	if c.Status == uplink.Held {
+		return fmt.Errorf("claim: another peer's lease runs for %v", c.Left)
+	}
 	if c.Status != uplink.Granted {
-		return fmt.Errorf("claim: the archive answers %v", c.Status)
+		return fmt.Errorf("%w: it answers %v", errNotGranted, c.Status)
 	}
 	if _, err := up.Release(ctx, t.Header.Channel, t.Header.Gen); err != nil {
 		return fmt.Errorf("release: %w", err)

@@ -275,6 +275,16 @@ func (s *swarm) until(what string, f func() bool) {
 // place hands out a host of the pond.
 func (s *swarm) place(host int) channel.ID {
 	s.t.Helper()
+	signed, h := s.deposit(host)
+	if _, err := s.run.Place(s.t.Context(), signed, h, coords.HostRecord{}, overlay.Named{}); err != nil {
+		s.t.Fatal(err)
+	}
+	return h.Channel
+}
+
+// deposit makes a host's next task, which no peer has.
+func (s *swarm) deposit(host int) (channel.Signed, channel.Header) {
+	s.t.Helper()
 	s.gen++
 	origin := "http://" + s.world.Hosts()[host].Name
 	id := channel.ID(host + 1)
@@ -294,10 +304,7 @@ func (s *swarm) place(host int) channel.ID {
 	c.bodies[h.Gen] = raw
 	c.fence.Deposit(h.Gen)
 	s.store.mu.Unlock()
-	if _, err := s.run.Place(s.t.Context(), signed, h, coords.HostRecord{}, overlay.Named{}); err != nil {
-		s.t.Fatal(err)
-	}
-	return id
+	return signed, h
 }
 
 func (s *swarm) look(id channel.ID, f func(c *stored) bool) func() bool {

@@ -74,7 +74,7 @@ type Counters struct {
 	Lost       int            `json:"tasks_lost"` // not claimed, or another's in the end
 	Dropped    int            `json:"tasks_dropped"`
 	HandedOver int            `json:"tasks_handed_over"`
-	GivenBack  int            `json:"tasks_given_back"` // unstarted, to the manager, because no peer took them over
+	GivenBack  int            `json:"tasks_given_back"` // unstarted, to the manager: no peer took them over, or they were late by this computer's clock alone
 	Pages      int            `json:"pages_fetched"`
 	Unchanged  int            `json:"pages_unchanged"`
 	BytesDown  int64          `json:"bytes_down"` // of finished crawls, as the sockets carried them

@@ -44,6 +44,7 @@ type tasks struct {
 	holds [2]string  // why the queue is paused whatever the user wants: as its owner says, as the disk does; empty: it is not
 
 	kept     []queue.Item[task] // of an earlier run, that wait for room in the queue
+	late     []queue.Item[task] // of those, to be dropped with the next tick
 	cfg      queue.Config
 	accepted int
 	refused  int
@@ -139,16 +140,16 @@ func (t *tasks) poke() {
 	}
 }
 
+// tick says what is due. The files of tasks that are dropped stay.
 func (t *tasks) tick(now time.Time) ([]queue.Action[task], time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.admit(now)
 	acts := t.q.Tick(now, nil)
-	for _, a := range acts {
-		if a.Kind == queue.Drop {
-			t.forget(a.Item.Key)
-		}
+	for _, it := range t.late {
+		acts = append(acts, queue.Action[task]{Kind: queue.Drop, Item: it})
 	}
+	t.late = nil
 	if len(acts) > 0 && len(t.kept) > 0 {
 		t.poke() // there may be room now
 	}
@@ -160,7 +161,7 @@ func (t *tasks) admit(now time.Time) {
 	for len(t.kept) > 0 {
 		it := t.kept[0]
 		if !it.Latest.IsZero() && now.After(it.Latest) {
-			t.forget(it.Key)
+			t.late = append(t.late, it)
 		} else if errors.Is(t.q.Force(it), queue.ErrFull) {
 			return
 		}
@@ -171,7 +172,7 @@ func (t *tasks) admit(now time.Time) {
 func (t *tasks) empty() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.q.Running()+t.q.Waiting()+len(t.kept) == 0
+	return t.q.Running()+t.q.Waiting()+len(t.kept)+len(t.late) == 0
 }
 
 // onDisk counts the tasks that a start would find.
@@ -405,8 +406,8 @@ func readTask(path string) (it queue.Item[task], err error) {
 	return itemOf(s, h), nil
 }
 
-// reload takes up what an earlier run left, as the queue has room: claimed tasks go on, others if there is still time for them. The archive
-// has the last word.
+// reload takes up what an earlier run left, as the queue has room: claimed tasks go on, others if there is still time for them, else they
+// are dropped with the next tick. The archive has the last word.
 func (t *tasks) reload(now time.Time) {
 	files, err := os.ReadDir(t.dir)
 	if err != nil {
@@ -427,9 +428,6 @@ func (t *tasks) reload(now time.Time) {
 		}
 		if it.Value.Claimed = claimed; claimed {
 			it.Latest = time.Time{}
-		} else if !now.Before(it.Latest) {
-			os.Remove(path)
-			continue
 		}
 		t.mu.Lock()
 		t.kept = append(t.kept, it)
