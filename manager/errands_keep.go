@@ -127,6 +127,8 @@ func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
 		if len(k.Pages) == 0 || now.After(k.Until) {
 			continue
 		}
+		ahead := max(k.Until.Sub(now.Add(au.trust.Config().WithinAudit)), 0) // the clock was, by as much at least
+		k.Until = k.Until.Add(-ahead)
 		if au.tenancy != nil {
 			if au.earlier = append(au.earlier, k); k.out() {
 				au.machine.Leave(channel.KeyOf(k.Host), au.soonest(now, now.Add(2*au.cfg.Terms.Term)))
@@ -145,6 +147,7 @@ func (au *auditor) restoreErrands(ctx context.Context, now time.Time) error {
 			au.errands.waits = append(au.errands.waits, e)
 		default:
 			issue.Restore()
+			issue.Advance(ahead)
 			au.errands.places[k.Place-1] = errandPlace{errand: e, issue: issue}
 			au.machine.Restore(now, errandSlot+recrawl.Slot(k.Place-1), issue)
 			if !au.machine.IsOut(errandSlot + recrawl.Slot(k.Place-1)) {

@@ -34,6 +34,24 @@ func TestChecksWithoutAnArbiter(t *testing.T) {
 	}
 }
 
+// TestAuditOfAClockThatWasAhead restores an audit that is of use for longer than any may be: the clock was ahead. It is awaited for as long as one of now.
+func TestAuditOfAClockThatWasAhead(t *testing.T) {
+	now := time.Now()
+	au, _, d := judging(t)
+	within := au.trust.Config().WithinAudit
+	state, err := json.Marshal([]keptErrand{{Host: "https://a.example", Until: now.Add(within + 10*time.Minute), Pages: []keptWanted{{URL: "https://a.example/"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.states[stateErrands] = state
+	if err := au.restoreErrands(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if left := au.errands.waits[0].until.Sub(now); left.Round(time.Second) != within {
+		t.Errorf("it is awaited for %v, want %v", left, within)
+	}
+}
+
 // TestAuditsOutliveAQuickRestart has one of several managers start anew before another one has taken its hosts: who takes them finds the audits that waited or were out
 // in what this one writes now, until they are of no use.
 func TestAuditsOutliveAQuickRestart(t *testing.T) {

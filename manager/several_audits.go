@@ -41,13 +41,29 @@ func (a auditedHosts) add(now time.Time, batch []job, term time.Duration) (any b
 	return any
 }
 
-// state is the stored form.
-func (a auditedHosts) state() (b []byte) {
-	for _, key := range slices.Sorted(maps.Keys(a)) {
+// auditsSaid is no host: its time is when the state was written.
+const auditsSaid channel.HostKey = 0
+
+// state is the stored form. What counts evenly is written as the clock shows it now.
+func (a auditedHosts) state(now time.Time) (b []byte) {
+	put := func(key channel.HostKey, at time.Time) {
 		b = binary.BigEndian.AppendUint64(b, uint64(key))
-		b = binary.BigEndian.AppendUint64(b, uint64(a[key].UnixMilli()))
+		b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMilli()))
+	}
+	put(auditsSaid, now)
+	for _, key := range slices.Sorted(maps.Keys(a)) {
+		put(key, now.Add(a[key].Sub(now)))
 	}
 	return b
+}
+
+// asOf has no audit take longer than when the state was written: the clock may have been ahead then.
+func (a auditedHosts) asOf(now time.Time) {
+	ahead := max(a[auditsSaid].Sub(now), 0)
+	delete(a, auditsSaid)
+	for key := range a {
+		a[key] = a[key].Add(-ahead)
+	}
 }
 
 func readAudited(b []byte) (auditedHosts, error) {
@@ -66,7 +82,7 @@ func (p *placers) noteAudits(ctx context.Context, batch []job) error {
 	if !p.audited.add(p.cfg.Now(), batch, p.cfg.Terms.Term) {
 		return nil
 	}
-	if err := p.cfg.Store.PutState(ctx, p.epoch, stateAudits, p.audited.state()); err != nil {
+	if err := p.cfg.Store.PutState(ctx, p.epoch, stateAudits, p.audited.state(p.cfg.Now())); err != nil {
 		return fmt.Errorf("write at which hosts audits are: %w", err)
 	}
 	return nil
@@ -83,7 +99,10 @@ func (t *tenancy) readAudits(ctx context.Context) error {
 		return fmt.Errorf("read at which hosts audits are: %w", err)
 	}
 	for _, a := range t.auditedIn(append(all, own)) {
-		if err := t.onLoop(ctx, func(now time.Time) { t.leaveAudited(now, a) }); err != nil {
+		if err := t.onLoop(ctx, func(now time.Time) {
+			a.asOf(now)
+			t.leaveAudited(now, a)
+		}); err != nil {
 			return err
 		}
 	}
@@ -126,6 +145,7 @@ func (p *placers) restoreAudits(ctx context.Context, now time.Time) error {
 		return fmt.Errorf("read at which hosts audits are: %w", err)
 	}
 	for _, a := range p.auditedIn(states) {
+		a.asOf(now)
 		for key, until := range a {
 			if until = p.soonest(now, until); until.After(now) && until.After(p.audited[key]) {
 				p.audited[key] = until

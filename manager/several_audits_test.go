@@ -27,8 +27,8 @@ func TestAuditedHosts(t *testing.T) {
 	if !a.add(now, []job{of("http://a.example", time.Second), of("http://b.example", time.Hour), {}, of("http://a.example", 0)}, term) {
 		t.Error("audits are not noted")
 	}
-	got, err := readAudited(a.state())
-	if err != nil || len(got) != 2 || !got[channel.KeyOf("http://a.example")].Equal(now.Add(time.Second+2*term)) || !got[channel.KeyOf("http://b.example")].Equal(now.Add(time.Hour+2*term)) {
+	got, err := readAudited(a.state(now))
+	if got.asOf(now.Add(time.Second)); err != nil || len(got) != 2 || !got[channel.KeyOf("http://a.example")].Equal(now.Add(time.Second+2*term)) || !got[channel.KeyOf("http://b.example")].Equal(now.Add(time.Hour+2*term)) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if a.add(now.Add(time.Hour), nil, term); len(a) != 1 {
@@ -55,7 +55,7 @@ func (n *neighbours) State(_ context.Context, name string) ([]byte, error) {
 func TestUnreadableAudits(t *testing.T) {
 	now := time.UnixMilli(1_000_000)
 	key := channel.KeyOf("http://a.example")
-	from := &neighbours{audits: [][]byte{[]byte("torn"), auditedHosts{key: now.Add(time.Minute)}.state(), []byte("of another version")}}
+	from := &neighbours{audits: [][]byte{[]byte("torn"), auditedHosts{key: now.Add(time.Minute)}.state(now), []byte("of another version")}}
 	c := &core{inbox: newInbox(func() time.Time { return now }), log: slog.New(slog.DiscardHandler)}
 	c.machine = dispatch.New(now, dispatch.Config{}, nil, nil, nil)
 	tn := &tenancy{core: c, Several: &Several{Shared: from}}
