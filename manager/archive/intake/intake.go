@@ -35,9 +35,10 @@ type Task struct {
 	PageBytes int           // of a page's body; 0: channel.MaxPage
 	Gap       time.Duration // between two requests
 	TextOnly  bool          // the peer sends a page's text only, so that its digest cannot be computed from what comes
-	Claimed   time.Time
-	Before    int  // pages that earlier claims of the same crawl brought: who goes on reports them too
-	Unpaced   bool // pages may come faster than Gap allows, as in measurements
+	Claimed   time.Time     // by the archive's clock as it was then; zero: not known
+	SetBack   time.Duration // how far that clock may have been set back since
+	Before    int           // pages that earlier claims of the same crawl brought: who goes on reports them too
+	Unpaced   bool          // pages may come faster than Gap allows, as in measurements, or how long ago the claim was made is not known
 }
 
 // Sum is what the chunks of one claim have brought. The zero Sum is that of the first claim of a crawl.
@@ -150,7 +151,7 @@ func (t *Task) page(now time.Time, p *channel.Page, found *Findings) {
 		found.Truncated++
 	}
 	// What it delivered is looked for from the claim on, when it is looked at again: a time before that would hide it.
-	if f := clamp(p.Fetched, t.Claimed, now); !f.Equal(p.Fetched) {
+	if f := clamp(p.Fetched, t.since(now), now); !f.Equal(p.Fetched) {
 		if p.Fetched.IsZero() || p.Fetched.Before(now.Add(-lateSlack)) || p.Fetched.After(now.Add(clockSlack)) {
 			found.Times++
 		}
@@ -232,13 +233,25 @@ func (t *Task) within(now time.Time, n *Sum) error {
 	if n.Pages > most {
 		return fmt.Errorf("%w: %d pages for a budget of %d", ErrBudget, n.Pages, t.Budget)
 	}
-	if t.Unpaced || t.Gap <= 0 {
+	if t.Unpaced || t.Gap <= 0 || t.Claimed.IsZero() {
 		return nil
 	}
-	if could := paceSlack + int(2*now.Sub(t.Claimed)/t.Gap); n.Pages > could {
-		return fmt.Errorf("%w: %d pages in %v with %v between requests", ErrPace, n.Pages, now.Sub(t.Claimed).Round(time.Millisecond), t.Gap)
+	took := now.Sub(t.Claimed) + t.SetBack
+	if took < 0 { // a clock that was ahead dated the claim: how long ago it was made is not known
+		return nil
+	}
+	if could := paceSlack + int(2*took/t.Gap); n.Pages > could {
+		return fmt.Errorf("%w: %d pages in %v with %v between requests", ErrPace, n.Pages, took.Round(time.Millisecond), t.Gap)
 	}
 	return nil
+}
+
+// since is when the claim was made, or now if the clock was ahead then: nothing is dated later than now.
+func (t *Task) since(now time.Time) time.Time {
+	if t.Claimed.After(now) {
+		return now
+	}
+	return t.Claimed
 }
 
 // frontier keeps of a to-do list what is in scope and what there is room for. A claim that has brought no page has found no links: whoever goes on would
@@ -269,12 +282,13 @@ func (t *Task) frontier(in []channel.Frontier, n *Sum, found *Findings) []channe
 
 // report replaces what a peer says of its crawl by what the archive knows of it.
 func (t *Task) report(now time.Time, r *channel.Report, n *Sum, found *Findings) {
-	began, ended := clamp(r.Started, t.Claimed, now), clamp(r.Ended, t.Claimed, now)
+	since := t.since(now)
+	began, ended := clamp(r.Started, since, now), clamp(r.Ended, since, now)
 	if r.Started.IsZero() {
-		began = t.Claimed
+		began = since
 	}
 	if ended.Before(began) {
-		began, ended = t.Claimed, now
+		began, ended = since, now
 	}
 	if r.Ended.After(now.Add(clockSlack)) || r.Started.After(now.Add(clockSlack)) {
 		found.Times++

@@ -419,3 +419,35 @@ func TestLinksAreBoundedByTheirBytes(t *testing.T) {
 		t.Errorf("%d links of %d bytes are kept, in a report of %d", len(b.Report.Inter), size, n)
 	}
 }
+
+// TestClockSetBack has a claim be dated later than now, or less long ago than it was made: pages are bounded as far as it is known how long ago that was, and no time is later than
+// now.
+func TestClockSetBack(t *testing.T) {
+	for _, c := range []struct {
+		claimed  time.Time
+		setBack  time.Duration
+		pages    int
+		tooQuick bool
+	}{
+		{claimed: noon.Add(15 * time.Second), pages: 1000},
+		{claimed: noon.Add(-5 * time.Second), pages: 100, tooQuick: true},
+		{claimed: noon.Add(-5 * time.Second), setBack: time.Minute, pages: 100},
+		{claimed: noon.Add(5 * time.Second), setBack: time.Minute, pages: 100},
+		{claimed: noon.Add(5 * time.Second), setBack: time.Minute, pages: 1000, tooQuick: true},
+		{pages: 1000},
+	} {
+		tk := task()
+		tk.Budget, tk.Claimed, tk.SetBack = 0, c.claimed, c.setBack
+		b := &channel.ChunkBody{Report: &channel.Report{Outcome: channel.Updated, Started: noon.Add(-time.Minute), Ended: noon}}
+		for n := range c.pages {
+			b.Pages = append(b.Pages, page(fmt.Sprint("/", n), "text"))
+		}
+		var sum Sum
+		if _, _, err := Screen(noon, tk, &sum, b); errors.Is(err, ErrPace) != c.tooQuick || err != nil && !c.tooQuick {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if r := b.Report; r.Started.After(noon) || r.Ended.After(noon) || b.Pages[0].Fetched.After(noon) {
+			t.Errorf("%+v: a page of %v, a crawl from %v to %v; it is %v", c, b.Pages[0].Fetched, r.Started, r.Ended, noon)
+		}
+	}
+}

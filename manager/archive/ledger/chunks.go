@@ -71,8 +71,9 @@ func putChunk(ctx context.Context, l *Ledger, peer string, c channel.Chunk, page
 	}
 	defer func() { free() }()
 
-	n := s.Value
 	now := l.cfg.Clock()
+	s.Value.lookAtClock(now)
+	n := s.Value
 	useful, part, err := l.screen(now, &body, &n)
 	if err != nil {
 		l.tellRefused(peer, err)
@@ -166,7 +167,7 @@ func (l *Ledger) readTask(id channel.ID, gen channel.Gen, c *channelState) error
 	}
 	c.task = &intake.Task{
 		Host: c.host, Scope: scope, Budget: h.Budget, PageBytes: body.Settings.PageBytes, Gap: h.Gap, TextOnly: body.Settings.TextOnly,
-		Claimed: c.claim.at, Unpaced: l.cfg.Unpaced, Before: max(0, c.tally.pages-c.claim.Answered),
+		Claimed: c.claim.at, SetBack: c.claim.mayBeSetBack(), Unpaced: l.cfg.Unpaced || c.claim.undated, Before: max(0, c.tally.pages-c.claim.Answered),
 	}
 	if c.aside, c.rest = d.aside, hashesOf(d.rest); c.aside {
 		c.task.Before = h.Budget // it counts what was told to be done

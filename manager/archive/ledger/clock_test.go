@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -62,4 +63,73 @@ func TestClockStepEndsNoLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestClockSetBackWhileItRuns has the clock be set back by more than the time since a claim was read from the store. A peer that goes on as fast as it may is not refused.
+func TestClockSetBackWhileItRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		ahead.Store(int64(20 * time.Minute))
+		cfg := ledger.Config{Terms: lease.Default(), Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }, Log: slog.New(slog.DiscardHandler), InFlight: 1,
+			Verify: func(_ time.Time, s channel.Signed) (channel.Header, error) { return channel.ParseHeader(s.Raw) }}
+		records, segments := memledger.New(), memory.New(memory.Config{})
+		l, err := ledger.Open(t.Context(), cfg, records, segments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		task, raw := taskOfSeven(1)
+		h, err := channel.ParseHeader(task.Raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Gap = time.Second
+		task.Raw = h.Marshal()
+		if err := l.Deposit(t.Context(), task, raw); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := l.Claim(t.Context(), "a", task); err != nil || c.Status != lease.Granted {
+			t.Fatalf("%v, %v", c.Status, err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		records.Reopen()
+		if l, err = ledger.Open(t.Context(), cfg, records, segments); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- l.Run(ctx) }()
+		time.Sleep(21 * time.Minute)
+		synctest.Wait()
+		ahead.Store(0)
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+
+		var b channel.ChunkBody
+		for n := range 21 * 60 {
+			b.Pages = append(b.Pages, channel.Page{URL: fmt.Sprint("http://a.example/", n), Status: 200, Change: channel.New, Fetched: time.Now()})
+		}
+		body, err := channel.CompressBody(b.Marshal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := l.PutChunk(t.Context(), "a", channel.Chunk{Channel: 7, Gen: 1, Seq: 1, Body: body}, noPages{}); err != nil || r.Status != lease.Stored {
+			t.Errorf("%v, %v", r.Status, err)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// noPages keeps nothing of a chunk's pages.
+type noPages struct{}
+
+func (noPages) Take(context.Context, ledger.PageSet) (*ledger.Job, ledger.Retold, func(), error) {
+	return new(ledger.Job), ledger.Retold{}, func() {}, nil
 }

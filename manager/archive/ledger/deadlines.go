@@ -130,6 +130,9 @@ func forgive(l *Ledger, gained time.Duration) {
 			continue
 		}
 		c.Value.fence.Restart(now, l.cfg.Terms)
+		if gained < 0 {
+			c.Value.undate()
+		}
 		c.Value.timed = false // it may end before the time that is noted
 		l.watch(id, &c.Value)
 		l.unlock(id, c)

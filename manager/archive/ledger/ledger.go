@@ -250,6 +250,7 @@ func (l *Ledger) restartLeases(ctx context.Context) error {
 		if _, others := several(l.store); !others {
 			c.Value.fence.Restart(now, l.cfg.Terms)
 		}
+		c.Value.lookAtClock(now)
 		l.watch(id, &c.Value)
 		l.unlock(id, c)
 	}
