@@ -138,6 +138,18 @@ func TestBreaches(t *testing.T) {
 			f.late(time.Hour)
 			j.Righted("its", at(205))
 		}, ""},
+		"a clock was ahead, and what comes once it is right is dated after that": {func(f *fake, j *Judge) {
+			j.Stepped("its", 2*time.Minute, at(150))
+			j.Righted("its", at(160))
+			f.fetch(1, 0, at(200), 3)
+			f.late(90 * time.Second)
+		}, ""},
+		"a clock was ahead, too long ago": {func(f *fake, j *Judge) {
+			j.Stepped("its", 30*time.Second, at(100))
+			j.Righted("its", at(110))
+			f.fetch(1, 0, at(200), 3)
+			f.late(30 * time.Second)
+		}, Unserved},
 		"a clock was not ahead then": {func(f *fake, j *Judge) {
 			j.Stepped("its", time.Hour, at(300))
 			f.fetch(1, 0, at(200), 3)

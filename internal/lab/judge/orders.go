@@ -108,7 +108,8 @@ func (j *Judge) could(at time.Time) []time.Time {
 }
 
 // mayMean reports whether a time that the manager tells may be that of an answer of the pond, give or take the slack. A clock that was wrong then may have made it
-// wrong by as much, or by less: the manager takes a time that is far from the task's for the nearest one that is not.
+// wrong by as much, or by less: the manager takes a time that is far from the task's for the nearest one that is not. And it dates no visit of a page before the last one, which a
+// clock that was ahead may have dated.
 func (j *Judge) mayMean(at, when time.Time) bool {
 	within := func(from, to time.Time) bool {
 		return !when.Before(from.Add(-j.cfg.Slack)) && !when.After(to.Add(j.cfg.Slack+time.Second)) // the index cuts to seconds
@@ -121,7 +122,7 @@ func (j *Judge) mayMean(at, when time.Time) bool {
 		if to.Before(from) {
 			from, to = to, from
 		}
-		if within(from, to) && !when.Before(s.from.Add(-j.cfg.Slack)) && (s.to.IsZero() || !when.After(s.to.Add(j.cfg.Slack))) {
+		if within(from, to) && !when.Before(s.from.Add(-j.cfg.Slack)) && (s.to.IsZero() || !when.After(s.to.Add(j.cfg.Slack+max(s.by, 0)))) {
 			return true
 		}
 	}

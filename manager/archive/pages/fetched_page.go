@@ -141,6 +141,7 @@ func (b *builder) page(p *channel.Page) error {
 	if again, err := b.again(d); err != nil || again {
 		return err
 	}
+	p.Fetched = afterLast(d.page, p.Fetched)
 	seen := d.page.FirstUs != 0
 	switch {
 	case p.Change == channel.Unchanged, p.Status == 304, p.Change == channel.NearUnchanged && len(p.Body) == 0:
@@ -149,6 +150,15 @@ func (b *builder) page(p *channel.Page) error {
 		return nil // there never was a page
 	}
 	return b.content(d, p)
+}
+
+// afterLast dates a visit of a page. It is never dated before the last one: a clock that was ahead may have dated that one, and index, retention and readers of the files would
+// take what came before for the newest version until the time came that the clock had shown. It is a second later then, since readers tell captures apart by seconds.
+func afterLast(m *pb.Page, fetched time.Time) time.Time {
+	if last := schema.Time(m.FetchedUs); last.After(fetched) {
+		return last.Add(time.Second)
+	}
+	return fetched
 }
 
 // unchanged notes a visit that brought nothing new. A page that we do not have, or have otherwise, is fetched in full next time.
