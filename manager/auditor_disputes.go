@@ -91,7 +91,7 @@ func (au *auditor) check(ctx context.Context, origin string, w wanted, seen *arc
 	if err != nil {
 		return nil, err
 	}
-	ev := trust.Evidence{Case: w.c, Dated: w.dated, Said: seen.Modified(), Rate: w.rate, Delay: max(seen.Fetched.Sub(w.fetched), 0)}
+	ev := trust.Evidence{Case: w.c, Dated: w.dated, Said: seen.Modified(), Rate: w.rate, Delay: seen.Fetched.Sub(w.fetched)}
 	ev.Delivered, ev.Checked = evidence.Both(said, seen)
 	var t *dispute
 	credit := func(was *trust.Page) (*archive.Worth, error) { return worth(ctx, au, w.url, said, seen, was) }

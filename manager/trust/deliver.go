@@ -256,7 +256,7 @@ func (w *visit) confirm(last *peer, pages int) {
 // goesBack looks whether what the last crawl said of a page that differs now can have been true. It reports whether the record is done with.
 func (w *visit) goesBack(s *Seen) bool {
 	g, m := s.Page, w.m
-	old := s.Modified > 0 && s.Modified < g.LastAt-int64(m.cfg.Slack/time.Second) // it looked like this at the last visit already
+	old := s.Modified > 0 && s.Modified < g.visited(w.at)-int64(m.cfg.Slack/time.Second) // it looked like this at the last visit already
 	since := s.Modified > 0 && !old
 	c := Case{URL: s.URL, Channel: w.d.Channel, Domain: w.d.Domain, Accuser: w.d.Peer, Second: w.watched}
 	if g.alike(&g.Prev, s.Digest, s.Shingle) && g.Prev.State.Shown() {

@@ -153,6 +153,17 @@ func (p *Page) shows(by Peer, at int64) bool {
 	return p.Cur.By == by && p.Cur.At == at || p.LastBy == by && p.LastAt == at
 }
 
+// visited is a time before which the last visit was not, for a visit that comes after it and is dated at. A visit that is dated later was dated by a clock that was ahead and
+// has been set right since: the page may have changed after it and before the date. The versions were delivered by that visit, or before it. 0: no date can be relied on.
+func (p *Page) visited(at int64) int64 {
+	for _, t := range []int64{p.LastAt, p.Cur.At, p.Prev.At} {
+		if t <= at {
+			return t
+		}
+	}
+	return 0
+}
+
 // after is the time of the delivery by which the accuser of a next crawl contradicted another one, as far as the record knows; else what is given.
 func (p *Page) after(k *Case, or int64) int64 {
 	switch {

@@ -16,7 +16,14 @@ type Evidence struct {
 	Dated     bool              // the server says when the page changed
 	Said      int64             // as Seen.Modified, by the accuser's fetch
 	Rate      float64           // changes of the page in a second
-	Delay     time.Duration     // between the two fetches
+	Delay     time.Duration     // between the two fetches; negative: by their dates the accuser's was the first, though it was not
+}
+
+// misdated tells whether the delivery is dated later than what came after it, so that its clock was ahead and has been set right since. How long after the delivery somebody
+// else looked is not known then, nor whether the page changed in between. The time of the claim is the archive's. The deliverer may choose the time of the fetch between the claim
+// and when the page arrived, and the checker's claim comes after that: only the clocks of several archives can be apart, by no more than Slack.
+func (e *Evidence) misdated(now time.Time, slack time.Duration) bool {
+	return now.Unix() < e.Case.At || e.Delay < -slack
 }
 
 // Ruling is what decides a Case.
@@ -45,6 +52,9 @@ func (m *Machine) Answered(now time.Time, checker Peer, e *Evidence) []Act {
 	if r.Verdict == compare.Conflict {
 		if p.standing > Established {
 			return nil // withdrawn already
+		}
+		if e.misdated(now, m.cfg.Slack) {
+			return nil
 		}
 		if m.spent(p, &e.Case) { // the arbiter's fetch could add nothing
 			if e.Case.Old && m.cfg.Enforce {
@@ -172,13 +182,13 @@ func (m *Machine) lost(now time.Time, r *Ruling, truth *compare.Features) {
 			g.Flaps = min(g.Flaps+1, 3)
 		}
 	case ImplausiblyUnchanged:
-		if r.Modified == 0 || r.Modified >= k.At-int64(m.cfg.Slack/time.Second) {
+		if r.misdated(now, m.cfg.Slack) || r.Modified == 0 || r.Modified >= k.At-int64(m.cfg.Slack/time.Second) {
 			return // by the fetch that decides it may have changed since
 		}
 		c.amount = m.cfg.Implausible
 	default:
-		if r.Modified >= k.At && r.Modified > 0 {
-			return // it has changed since, by the fetch that decides
+		if r.misdated(now, m.cfg.Slack) || r.Modified >= k.At && r.Modified > 0 {
+			return // it may have changed since, or it has changed since, by the fetch that decides
 		}
 		c.amount, c.strong = m.loss(r)
 		if k.Same {

@@ -217,7 +217,7 @@ func (m *Machine) loss(r *Ruling) (amount float64, strong bool) {
 		return math.Log((q + m.cfg.Lie) / q), true
 	}
 	if !r.Dated || r.Modified == 0 { // the fetch that decides does not say that the page was the same all the time
-		q += r.Rate * r.Delay.Seconds() * m.cfg.Busy
+		q += r.Rate * max(r.Delay, 0).Seconds() * m.cfg.Busy
 	}
 	if r.Page != nil && r.Page.IsDynamic() {
 		q += m.cfg.Dynamic
