@@ -48,7 +48,7 @@ func (st *station) bar(n bannedNote) error {
 	}
 	var failed []error
 	if err := st.publish(time.Now()); err != nil {
-		failed = append(failed, fmt.Errorf("the ban is kept, but the network does not know of it yet: %w; it does once the manager is started again", err))
+		failed = append(failed, fmt.Errorf("the ban is kept, but the network does not know of it yet: %w; the manager tells it as soon as it can", err))
 	}
 	if err := st.tellBanned(n); err != nil {
 		failed = append(failed, fmt.Errorf("the ban is kept here, but the database does not have it, or not every manager knows of it: %w; ban once more", err))

@@ -95,7 +95,7 @@ type station struct {
 
 	barring    sync.Mutex // one ban at a time
 	publishing sync.Mutex
-	issued     time.Time // of the newest network document; guarded by publishing
+	issued     issued // guarded by publishing
 
 	desk *desk.Desk
 	undo []func() error
@@ -300,6 +300,7 @@ func (st *station) openWire(ctx context.Context) (err error) {
 	if err := st.keys.Begin(time.Now()); err != nil { // only volunteers that were off for days need them
 		st.cfg.log.Warn("the working keys of before cannot be kept over a restart", "err", err)
 	}
+	recallIssued(st)
 	return st.publish(time.Now())
 }
 
@@ -307,14 +308,9 @@ func (st *station) openWire(ctx context.Context) (err error) {
 func (st *station) publish(now time.Time) error {
 	st.publishing.Lock()
 	defer st.publishing.Unlock()
-	if d, known := st.node.Document(); known && d.Issued.After(st.issued) { // of another manager
-		st.issued = d.Issued
-	}
-	if !now.After(st.issued) { // members take a document only if it is newer, and dates have milliseconds
-		now = st.issued
-	}
-	now = now.Truncate(time.Millisecond).Add(time.Millisecond)
-	st.issued = now
+	held, _ := st.node.Document() // it may be of another manager
+	now = st.issued.next(now, st.node.Now(), held.Issued)
+	keepIssued(st, now)
 	sealed, minSerial := st.keys.Delegations(now)
 	own := member.Server{Peer: st.node.ID().String(), Addrs: bareAddrs(st.node.Addrs())}
 	d := member.Document{
@@ -327,10 +323,10 @@ func (st *station) publish(now time.Time) error {
 	}
 	st.addOthers(&d)
 	doc, err := st.keys.Authority.SignDocument(d)
-	if err != nil {
-		return err
+	if err == nil {
+		err = st.node.SetIssuer(st.issuer, doc)
 	}
-	err = st.node.SetIssuer(st.issuer, doc)
+	st.issued.signed(now, err)
 	if errors.Is(err, member.ErrNotYet) {
 		return fmt.Errorf("the clock of this computer is behind: it says %s, and this manager signed with its key later than that already; set the clock right, then start the manager: %w",
 			now.UTC().Format(time.RFC3339), err)

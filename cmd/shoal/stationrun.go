@@ -108,6 +108,17 @@ func documentDue(last, now time.Time) bool {
 	return age < 0 || age >= documentEvery
 }
 
+// signAgain is issued.due. The documents of other managers that share the network are signed beside this manager's, and are no reason.
+func signAgain(st *station) bool {
+	var held member.Document
+	if st.others == nil {
+		held, _ = st.node.Document()
+	}
+	st.publishing.Lock()
+	defer st.publishing.Unlock()
+	return st.issued.due(st.node.Now(), held.Issued)
+}
+
 // renewDocument signs the network document anew in time.
 func (st *station) renewDocument(ctx context.Context) error {
 	t := time.NewTicker(documentLook)
@@ -126,7 +137,7 @@ func (st *station) renewDocument(ctx context.Context) error {
 				st.cfg.log.Error("network document not renewed", "err", err)
 			}
 		case now := <-t.C:
-			if !documentDue(last, now) {
+			if !documentDue(last, now) && !signAgain(st) {
 				continue
 			}
 			last = now

@@ -22,7 +22,8 @@ type Verifier struct {
 	minSerial   uint64
 	document    Document
 	sealed      []byte
-	banned      bans   // of the document
+	banned      bans // of the document, and of premature
+	premature   premature
 	serial      uint64 // of the document's signer
 	delegations map[[32]byte]Delegation
 	tasks       map[[32]byte]struct{}
@@ -164,20 +165,36 @@ func (v *Verifier) bans() bans {
 	return v.banned
 }
 
+// premature is a document that was signed by a clock that was ahead, and has given way to one with an earlier date. The zero value: there is none.
+type premature struct {
+	banned bans      // whom it bans
+	issued time.Time // a document of a later date was signed later
+	until  time.Time // when no certificate of before it is good any more
+}
+
 // Learn takes a sealed document. It keeps the newest: a document of a newer delegation wins, then the later one. Documents that are
 // older than what it has change nothing and are no error; changed tells.
+//
+// A document that is dated later than now by more than Skew was signed by a clock that was ahead, and taken by one. Any that may be taken now replaces it. That one may be older
+// in truth, as whoever passes it on likes: so the bans of the first count until a document comes that is dated later than it, or until nobody needs them.
 func (v *Verifier) Learn(now time.Time, sealed []byte) (d Document, changed bool, err error) {
-	return v.learn(sealed, at(now))
+	return v.learn(sealed, at(now), now, false)
+}
+
+// LearnOwn takes a document that the caller has just signed, as Learn does. It is the newest, and who is not banned by it is not banned.
+func (v *Verifier) LearnOwn(now time.Time, sealed []byte) (d Document, changed bool, err error) {
+	return v.learn(sealed, at(now), now, true)
 }
 
 // Recall takes a document that was learnt before and kept. Its time may have passed: it still tells which keys are outdated and where
 // the servers were.
 func (v *Verifier) Recall(sealed []byte) (d Document, err error) {
-	d, _, err = v.learn(sealed, func(string, time.Time, time.Time) error { return nil })
+	d, _, err = v.learn(sealed, func(string, time.Time, time.Time) error { return nil }, time.Time{}, false)
 	return d, err
 }
 
-func (v *Verifier) learn(sealed []byte, timely timeCheck) (d Document, changed bool, err error) {
+// learn takes a document. now is zero if times do not matter.
+func (v *Verifier) learn(sealed []byte, timely timeCheck, now time.Time, own bool) (d Document, changed bool, err error) {
 	m, err := unseal("document", sealed, MaxDocument)
 	if err != nil {
 		return Document{}, false, err
@@ -207,20 +224,41 @@ func (v *Verifier) learn(sealed []byte, timely timeCheck) (d Document, changed b
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !v.newer(by, m.Delegation, d.Issued) {
+	if !v.newer(by, m.Delegation, d.Issued, now) {
 		return v.document, false, nil
 	}
+	v.ban(&d, now, own)
 	v.document, v.sealed, v.serial = d, sealed, max(v.serial, by.Serial)
 	v.minSerial = max(v.minSerial, d.MinSerial)
-	v.banned = sorted(d.Banned)
 	return d, true, nil
 }
 
+// ban takes whom a new document bans, before it takes the place of the one that is held. v.mu is held.
+func (v *Verifier) ban(d *Document, now time.Time, own bool) {
+	if d.Issued.Before(v.document.Issued) && ahead(v.document.Issued, now) {
+		v.premature = premature{v.banned, v.document.Issued, now.Add(CertificateLife + 2*Skew)}
+	}
+	if p := &v.premature; own || d.Issued.After(p.issued) || now.After(p.until) {
+		*p = premature{}
+	}
+	v.banned = sorted(slices.Concat(d.Banned, v.premature.banned))
+}
+
+// ahead reports whether something was dated by a clock that was ahead. now is zero if times do not matter.
+func ahead(issued, now time.Time) bool { return !now.IsZero() && issued.After(now.Add(Skew)) }
+
+// Ahead reports whether the document that is held was signed by a clock that was ahead, so that any other is better.
+func (v *Verifier) Ahead(now time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return ahead(v.document.Issued, now)
+}
+
 // newer reports whether a document comes after the one that is held. Keys that this one names as in use sign documents beside each other, as those of
-// several managers do: then the date decides. Another key must be younger. v.mu is held.
-func (v *Verifier) newer(by Delegation, sealed []byte, issued time.Time) bool {
+// several managers do: then the date decides, unless that of the held one is of a clock that was ahead. Another key must be younger. v.mu is held.
+func (v *Verifier) newer(by Delegation, sealed []byte, issued, now time.Time) bool {
 	if by.Serial == v.serial || slices.ContainsFunc(v.document.Delegations, func(b []byte) bool { return bytes.Equal(b, sealed) }) {
-		return issued.After(v.document.Issued)
+		return issued.After(v.document.Issued) || ahead(v.document.Issued, now)
 	}
 	return by.Serial > v.serial
 }

@@ -170,7 +170,7 @@ func (j *joiner) accept(c network.Conn, w *reply, keep func(*Kept)) error {
 // SetIssuer makes the node one that admits members, under the issuer's authority, with the network document of now. It appoints itself
 // to its role. A rotated working key comes as a new issuer with a new document.
 func (j *joiner) SetIssuer(i *member.Issuer, document []byte) error {
-	changed, err := j.take(document)
+	changed, err := j.takeBy(j.verifier.LearnOwn, document)
 	if err != nil {
 		return err
 	}

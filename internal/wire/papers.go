@@ -88,8 +88,10 @@ func (p *papers) Kept() Kept {
 	return p.kept
 }
 
+// documentIssued is the date of the newest document, in Unix milliseconds, as nodes tell each other which they hold; 0: there is none, or it was signed by a clock that was
+// ahead. Such a one is not passed on, and any other may take its place.
 func (p *papers) documentIssued() int64 {
-	if d, known := p.verifier.Document(); known {
+	if d, known := p.verifier.Document(); known && !p.verifier.Ahead(p.Now()) {
 		return d.Issued.UnixMilli()
 	}
 	return 0
@@ -135,8 +137,13 @@ func (p *papers) managers() (l servers) {
 
 // take learns a document, and where it says that the network's servers are.
 func (p *papers) take(sealed []byte) (changed bool, err error) {
+	return p.takeBy(p.verifier.Learn, sealed)
+}
+
+// takeBy does that by one of the verifier's ways.
+func (p *papers) takeBy(learn func(time.Time, []byte) (member.Document, bool, error), sealed []byte) (changed bool, err error) {
 	old, _ := p.verifier.Document()
-	d, changed, err := p.verifier.Learn(p.Now(), sealed)
+	d, changed, err := learn(p.Now(), sealed)
 	if err == nil && changed {
 		p.rememberServers(old, d)
 	}
