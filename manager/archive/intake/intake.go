@@ -236,8 +236,8 @@ func (t *Task) within(now time.Time, n *Sum) error {
 	if t.Unpaced || t.Gap <= 0 || t.Claimed.IsZero() {
 		return nil
 	}
-	took := now.Sub(t.Claimed) + t.SetBack
-	if took < 0 { // a clock that was ahead dated the claim: how long ago it was made is not known
+	took := max(now.Sub(t.Claimed), now.Round(0).Sub(t.Claimed.Round(0))) + t.SetBack // while this computer slept peers fetched on
+	if took < 0 {                                                                     // a clock that was ahead dated the claim: how long ago it was made is not known
 		return nil
 	}
 	if could := paceSlack + int(2*took/t.Gap); n.Pages > could {
