@@ -60,7 +60,7 @@ func (s *sequence) use(r *overlay.PeerRecord) error {
 // sealOwn signs the node's own record, after its number is kept. It runs beside the loop: both take time.
 func (r *Runner) sealOwn(own *overlay.PeerRecord) {
 	if err := r.seq.use(own); err != nil {
-		r.log.Warn("sequence number not kept: after a restart others may not hear this member for as long as its clock was ahead", "err", err)
+		r.log.Warn("number of own records not kept", "err", err)
 	}
 	if err := r.sealer.seal(own); err != nil {
 		r.log.Error("own record not signed", "err", err)
