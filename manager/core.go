@@ -66,8 +66,10 @@ func (c *core) intervals() []time.Duration {
 	return out
 }
 
-// due is how many channels are due and wait for room, politeness or a near peer.
-func (c *core) due() int { return c.sched.Ready() + c.machine.Near() }
+// due is how many channels are due and wait for room, politeness or a near peer. One that waits for a near peer may be ready, too: they are no more than those that are not out.
+func (c *core) due() int {
+	return min(c.sched.Ready()+c.machine.Near(), max(c.sched.Len()-c.machine.Out(), 0))
+}
 
 // never is how many channels were never crawled.
 func (c *core) never() int { return c.sched.Len() - c.tally.visited }

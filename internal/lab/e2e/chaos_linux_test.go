@@ -208,6 +208,7 @@ type chaosRun struct {
 	old      map[string]bool // programs that run in their earlier version
 	all      []*process      // that were ever started
 	judge    *judge.Judge
+	judged   bool            // what it has found was told
 	blocked  map[string]bool // hosts whose block was ever asked for
 	shut     string          // host that is blocked from the first fault to the last
 	seen     bool            // the judge has seen which hosts are blocked after the last fault
@@ -246,6 +247,9 @@ func (c *chaosRun) run() {
 	t.Logf("seed %d, %d faults in %v: %v", c.script.Seed, len(c.script.Faults), c.script.Last(), c.script.Count())
 	t.Cleanup(func() {
 		if t.Failed() {
+			if c.judge != nil && !c.judged {
+				t.Logf("until then the judge had found: %v", c.judge.Breaches())
+			}
 			t.Logf("run it again with make chaos CHAOS_SEED=%d, or with CHAOS_SCRIPT=FILE and this in the file:\n%v", c.script.Seed, c.script)
 		}
 	})
@@ -276,6 +280,7 @@ func (c *chaosRun) run() {
 	}
 	t.Logf("members that are no liars and are not believed: %q", honest)
 	c.texts()
+	c.judged = true
 	for _, b := range c.judge.Breaches() {
 		t.Error(b)
 	}
@@ -462,11 +467,11 @@ func (c *chaosRun) evenly() {
 	c.judge.Chose()
 }
 
-// compact has the archive give back what nobody needs. Between faults a large one has no time to come to the end of that.
+// compact has the archive give back what nobody needs. Between faults a large one has no time to come to the end of that. It may wait for another one, by which what was purged goes.
 func (c *chaosRun) compact() {
 	c.t.Helper()
 	began := time.Now()
-	status, body, err := c.page.ask(c.t, chaosSettled+c.more(), http.MethodPost, "/archive/compact?share=0.9", nil)
+	status, body, err := c.page.ask(c.t, chaosSettled+2*c.more(), http.MethodPost, "/archive/compact?share=0.9", nil)
 	if err != nil || status != http.StatusOK {
 		c.t.Fatalf("a compaction after the last fault: status %d, %s, %v", status, body, err)
 	}
