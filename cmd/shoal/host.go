@@ -10,6 +10,8 @@ import (
 
 	"shoal/internal/plain"
 	"shoal/manager/api"
+	"shoal/manager/archive"
+	"shoal/manager/archive/archivecmd"
 	"shoal/manager/desk"
 )
 
@@ -124,6 +126,17 @@ func (c *hostResetCmd) Run(ctx context.Context, s streams) error {
 	})
 }
 
+// atWork asks what of the archive's upkeep goes on, for which a takedown may have to wait.
+func atWork(a *api.Client) func(context.Context) *archive.Work {
+	return func(ctx context.Context) *archive.Work {
+		var stats archive.Stats
+		if a.Do(ctx, http.MethodGet, "/archive/stats", nil, nil, &stats) != nil {
+			return nil
+		}
+		return stats.Work
+	}
+}
+
 type hostPurgeCmd struct {
 	target
 	Host    string `arg:"" help:"The host: example.org, with all its ports; example.org:8080 or https://example.org for that one only."`
@@ -138,10 +151,13 @@ func (c *hostPurgeCmd) Run(ctx context.Context, s streams) error {
 	}
 	return c.with(ctx, false, func(a *api.Client) error {
 		var out desk.Purged
-		if err := a.Do(ctx, http.MethodPost, "/hosts/purge", nil, api.HostAsk{Host: c.Host, Why: c.Why, Unknown: c.Unknown}, &out); err != nil {
+		stop := archivecmd.Watch(ctx, s.err, atWork(a.Quiet()))
+		err := a.Do(ctx, http.MethodPost, "/hosts/purge", nil, api.HostAsk{Host: c.Host, Why: c.Why, Unknown: c.Unknown}, &out)
+		stop()
+		if err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(s.out, "%s is taken down: %d channels, %d pages, %d notes of links\n", c.Host, out.Channels, out.Pages, out.Links)
+		_, err = fmt.Fprintf(s.out, "%s is taken down: %d channels, %d pages, %d notes of links\n", c.Host, out.Channels, out.Pages, out.Links)
 		if out.Pages == 0 {
 			return err
 		}

@@ -237,6 +237,8 @@ func showPurge(ctx context.Context, a *api.Client, w io.Writer) (done func()) {
 			var out api.Purging
 			if a.Do(ctx, http.MethodGet, "/peers/purge", nil, nil, &out) == nil && out.Purge != nil {
 				fmt.Fprintf(w, "\r\x1b[K%d versions looked at, %d of them, of %d pages, taken back", out.Purge.Looked, out.Purge.Captures, out.Purge.Pages)
+			} else if work := atWork(a)(ctx); work != nil { // for which it waits
+				fmt.Fprintf(w, "\r\x1b[K%s", work)
 			}
 		}
 	}()

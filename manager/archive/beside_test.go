@@ -104,3 +104,49 @@ func TestCompactKeepsWhatComesBack(t *testing.T) {
 		t.Errorf("the page that came back: %.20q, %v", got.Body, err)
 	}
 }
+
+// TestWorkIsTold has a compaction stand still while it reads a file, and a verification wait for its end: both are told, and then neither.
+func TestWorkIsTold(t *testing.T) {
+	fsys := &amidFS{FS: warc.OS{}}
+	cfg := testConfig(t.TempDir())
+	cfg.FS = fsys
+	a := open(t, cfg)
+	r, _ := start(t, a, "p", 1, 1)
+	for n := range 3 {
+		r.put(r.flip(n))
+	}
+	if _, err := a.Retain(t.Context(), Retention{Captures: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if w := a.Stats().Work; w != nil {
+		t.Errorf("at work before: %v", w)
+	}
+	reads, goOn := make(chan struct{}), make(chan struct{})
+	fsys.opened = func() { close(reads); <-goOn }
+	var both sync.WaitGroup
+	both.Go(func() {
+		if _, err := a.Compact(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+	})
+	<-reads
+	both.Go(func() { clean(t, a) })
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if w := a.Stats().Work; w != nil && len(w.Waiting) > 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	w := a.Stats().Work
+	if w == nil || w.All == 0 || w.Done != 0 {
+		t.Fatalf("at work: %+v", w)
+	}
+	want := fmt.Sprintf("compaction since %s, reading files (0.0 of %.1f MB); waiting for its turn: verification", w.Since.UTC().Format("15:04:05 UTC"), float64(w.All)/1e6)
+	if got := w.String(); got != want {
+		t.Errorf("at work: %q, want %q", got, want)
+	}
+	close(goOn)
+	both.Wait()
+	if w := a.Stats().Work; w != nil {
+		t.Errorf("at work after it: %v", w)
+	}
+}

@@ -84,6 +84,8 @@ type (
 	Tidied = upkeep.Tidied
 	// Verified is upkeep.Verified.
 	Verified = upkeep.Verified
+	// Work is upkeep.Work.
+	Work = upkeep.Work
 	// Withdrawing is upkeep.Withdrawing.
 	Withdrawing = upkeep.Withdrawing
 	// Suspension is upkeep.Suspension.

@@ -26,10 +26,12 @@ type Stats struct {
 	// Writing is since when the oldest write that has not ended goes on.
 	Writing time.Time `json:"writing_since,omitzero"`
 	// Unsettled is why what suspended peers have delivered is not withdrawn, or not given back to those who were pardoned.
-	Unsettled string  `json:"unsettled,omitempty"`
-	Damaged   float64 `json:"damaged"`  // 1 when bytes of the database are not what was written
-	Events    uint64  `json:"events"`   // changes of pages told in the feed, ever
-	TextLag   uint64  `json:"text_lag"` // of which text extraction has still to see
+	Unsettled string `json:"unsettled,omitempty"`
+	// Work is what goes on of the upkeep that runs alone, and what waits for its end; nil: nothing does.
+	Work    *Work   `json:"work,omitempty"`
+	Damaged float64 `json:"damaged"`  // 1 when bytes of the database are not what was written
+	Events  uint64  `json:"events"`   // changes of pages told in the feed, ever
+	TextLag uint64  `json:"text_lag"` // of which text extraction has still to see
 	// Pages that are there by how far what they show is believed, as they were counted last, at Counted; where that is zero they have not been counted.
 	Provisional uint64    `json:"pages_provisional"`
 	Verified    uint64    `json:"pages_verified"`
@@ -76,7 +78,7 @@ func (a *Archive) Stats() Stats {
 		Rejected: l.Rejected, Foreign: l.Foreign, Mended: l.Mended, Mismatched: p.Mismatched, Unreadable: p.Unreadable, Failures: l.Failures, Events: l.Events,
 	}
 	s.Failing, s.LastFailure, s.LastFailed = l.Failing, l.LastFailure, l.LastFailed
-	s.Writing = l.Writing
+	s.Writing, s.Work = l.Writing, a.Work()
 	if err := a.Unsettled(); err != nil {
 		s.Unsettled = err.Error()
 	}

@@ -8,6 +8,7 @@ import (
 	"shoal/channel"
 	"shoal/coords"
 	"shoal/manager"
+	"shoal/manager/archive"
 	"shoal/overlay"
 )
 
@@ -37,6 +38,7 @@ type Overview struct {
 	Stored      *int64           `json:"pages_stored,omitempty"` // pages that are there, as they were counted last; nil: not counted yet
 	BytesDown   int64            `json:"bytes_down"`
 	WARCFiles   int              `json:"warc_files"`
+	ArchiveWork *archive.Work    `json:"archive_work,omitempty"` // what goes on of the archive's upkeep that runs alone, and what waits for it; nil: nothing
 	UpdatesMin  float64          `json:"updates_a_minute"`
 	PagesMin    float64          `json:"pages_a_minute"`
 	Freshness   float64          `json:"freshness"` // expected share of fresh channels, from learnt change rates
@@ -191,7 +193,7 @@ func overviewOf(o manager.Overview) Overview {
 	out := Overview{
 		Version: o.Version, Strategy: o.Strategy, Since: o.Since, Started: o.Started, Now: o.Now, Tick: Seconds(o.Unit), Channels: o.Channels, Never: o.Never,
 		Out: o.Out, Due: o.Due, Peers: o.Peers, Submitted: o.Submitted, Accepted: o.Accepted, Refused: o.Refused, Lapsed: o.Lapsed, Audits: o.Audits, Updates: o.Updates,
-		Pages: o.Pages, Unchanged: o.Unchanged, Archived: int64(o.Archive.Pages), BytesDown: o.BytesDown, WARCFiles: o.Archive.Files, UpdatesMin: o.UpdatesMin,
+		Pages: o.Pages, Unchanged: o.Unchanged, Archived: int64(o.Archive.Pages), BytesDown: o.BytesDown, WARCFiles: o.Archive.Files, ArchiveWork: o.Archive.Work, UpdatesMin: o.UpdatesMin,
 		PagesMin: o.PagesMin, Freshness: o.Freshness, Intervals: seconds(o.Intervals), GroupSizes: append([]int{}, o.GroupSizes...), Data: o.Data,
 		Notices: append([]string{}, o.Notices...), Blocking: append([]string{}, o.Blocking...), Discovered: o.Discovered, Threads: o.Threads, Idle: o.Idle, ArchiveLag: Seconds(o.Archive.TextDelay), Lookups: o.Lookups, HopsMean: o.HopsMean,
 		RTTChosenMS: o.RTTChosenMS, RTTRandomMS: o.RTTRandomMS, History: make([]Point, len(o.History)),

@@ -25,6 +25,7 @@ var glossary = map[string]struct{ name, text string }{
 	"strategy":   {"strategy", "The rule that decides which channel is recrawled when."},
 	"sequencers": {"where tasks come from", "What was asked for, and what came to nothing, goes before everything else. Then channels that are due are taken, new and old ones by a share, each in the strategy's order."},
 	"generation": {"generation", "The number of a handing-out of the channel. Each later one is higher."},
+	"upkeep":     {"at work", "What verifies, compacts, copies or takes down. One piece of it runs at a time, and others wait for its end; peers go on storing pages beside it."},
 	"present":    {"pages stored", "Pages of which the archive has a version, counted about once a minute. It falls when pages are taken down, withdrawn and purged, or gone."},
 	"stored":     {"page versions stored", "Every version of a page that was ever stored counts, also those that were forgotten since. It never falls."},
 	"placing":    {"placing", "How tasks find a peer: hops are the peers asked on the way; milliseconds are predicted round trips between a peer and a Web host."},

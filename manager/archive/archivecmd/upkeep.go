@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -54,6 +55,8 @@ func (c *Verify) Run(ctx context.Context, to IO) error {
 
 // remote has the running manager verify, and shows how far it is.
 func (c *Verify) remote(ctx context.Context, to IO) error {
+	stop := sync.OnceFunc(Watch(ctx, to.Err, c.work)) // until it is this one's turn
+	defer stop()
 	r, err := c.post(ctx, "/verify", nil)
 	if err != nil {
 		return err
@@ -62,7 +65,9 @@ func (c *Verify) remote(ctx context.Context, to IO) error {
 	bar := progress(to.Err, "verifying")
 	for d := json.NewDecoder(r.Body); ; {
 		var line archive.Checking
-		if err := d.Decode(&line); err != nil {
+		err := d.Decode(&line)
+		stop()
+		if err != nil {
 			return fmt.Errorf("the manager's answer broke off: %w", err)
 		}
 		switch {
@@ -99,11 +104,7 @@ func (c *Verify) tell(to IO, v archive.Verified) error {
 
 // progress shows a bar on a terminal, nothing elsewhere.
 func progress(w io.Writer, what string) func(done, all int64) {
-	f, ok := w.(*os.File)
-	if !ok {
-		return nil
-	}
-	if st, err := f.Stat(); err != nil || st.Mode()&fs.ModeCharDevice == 0 {
+	if !isTerminal(w) {
 		return nil
 	}
 	var bar *progressbar.ProgressBar
@@ -144,10 +145,12 @@ func (c *Compact) Run(ctx context.Context, to IO) error {
 			done.Dry = true
 			done.Forgotten, err = a.WouldForget(ctx, keep)
 		} else {
+			defer Watch(ctx, to.Err, func(context.Context) *archive.Work { return a.Work() })()
 			done, err = a.Tidy(ctx, keep, c.Share)
 		}
 		return err
 	}, func() error {
+		defer Watch(ctx, to.Err, c.work)()
 		q := url.Values{"captures": {fmt.Sprint(c.Captures)}, "age": {c.Age.String()}, "feed": {c.Feed.String()}, "share": {fmt.Sprint(c.Share)}}
 		if dry {
 			q.Set("dry", "1")
@@ -326,6 +329,9 @@ func (c *Stats) Run(ctx context.Context, to IO) error {
 		}
 		_, err := fmt.Fprintf(to.Out, "%sfiles       %d\n\nsince the archive began\nversions    %d of pages stored, of %d bytes\nunchanged   %d visits that found what was stored\nchunks      %d\nchanges     %d told in the feed\n",
 			pages, s.Files, s.Pages, s.Bytes, s.Unchanged, s.Chunks, s.Events)
+		if err == nil && s.Work != nil {
+			_, err = fmt.Fprintf(to.Out, "\nat work     %s\n", s.Work)
+		}
 		return err
 	}
 	return c.do(ctx, func(a *archive.Archive) error {
@@ -361,7 +367,10 @@ func (c *Backup) Run(ctx context.Context, to IO) error {
 		stopped = true
 		return nil
 	}, func() error {
-		if err := c.remote(ctx); err != nil {
+		stop := Watch(ctx, to.Err, c.work)
+		err := c.remote(ctx)
+		stop()
+		if err != nil {
 			return err
 		}
 		return c.seen()

@@ -42,7 +42,7 @@ type manifest struct {
 // Backup writes what is durable now into dir, which must not exist. It runs beside everything else. Sealed segments are linked where the file
 // system can, so that a backup on the same disk costs little; copy them elsewhere.
 func (u *Upkeep) Backup(ctx context.Context, dir string) error {
-	release, err := u.turn(ctx) // no segment may be compacted away meanwhile
+	release, err := u.turns.turn(ctx, backingUp) // no segment may be compacted away meanwhile
 	if err != nil {
 		return err
 	}
@@ -64,6 +64,7 @@ func (u *Upkeep) backup(ctx context.Context, dir string) error {
 	if err := os.Mkdir(files, 0o750); err != nil {
 		return err
 	}
+	u.turns.step("copying the database", 0)
 	if err := writeSynced(filepath.Join(dir, backupState), u.ledger.CopyStore); err != nil {
 		return fmt.Errorf("the ledger: %w", err)
 	}
@@ -71,6 +72,7 @@ func (u *Upkeep) backup(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	u.turns.step("copying files", lengths(all))
 	m := manifest{Version: 1, When: u.cfg.Clock().UTC(), Files: map[string]int64{}}
 	to := folder.Open(folder.Config{Dir: files})
 	for _, s := range all {
@@ -78,7 +80,9 @@ func (u *Upkeep) backup(ctx context.Context, dir string) error {
 			return err
 		}
 		m.Files[s.Name] = int64(s.Length)
+		u.turns.did(int64(s.Length))
 	}
+	u.turns.step("reading the database", 0)
 	b, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return err

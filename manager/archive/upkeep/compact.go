@@ -34,17 +34,17 @@ type Compacted struct {
 // payload by digest in a dead record, and refer to it. So Compact first forgets the digests of dead records, then waits for the chunks that may
 // have read them, here and at other managers, and then looks again which records are live.
 func (u *Upkeep) Compact(ctx context.Context, share float64) (out Compacted, err error) {
-	return u.compact(ctx, share, false)
+	return u.compact(ctx, compaction, share, false)
 }
 
 // CompactSparingly is Compact for what must be done often. An archive can be terabytes, so it reads only the segments that are worth rewriting by what is
 // known of them, and may not see damage. A small segment that is being written it leaves alone, unless a takedown removed some of it.
 func (u *Upkeep) CompactSparingly(ctx context.Context, share float64) (out Compacted, err error) {
-	return u.compact(ctx, share, true)
+	return u.compact(ctx, afterForget, share, true)
 }
 
-func (u *Upkeep) compact(ctx context.Context, share float64, sparing bool) (out Compacted, err error) {
-	release, err := u.turn(ctx)
+func (u *Upkeep) compact(ctx context.Context, what string, share float64, sparing bool) (out Compacted, err error) {
+	release, err := u.turns.turn(ctx, what)
 	if err != nil {
 		return out, err
 	}
@@ -56,9 +56,11 @@ func (u *Upkeep) compact(ctx context.Context, share float64, sparing bool) (out 
 	if err := u.dropContents(ctx, todo, live); err != nil {
 		return out, fmt.Errorf("compact: %w", err)
 	}
+	u.turns.step("waiting for what is being stored", 0)
 	if err := u.ledger.Others.WaitForAll(ctx); err != nil {
 		return out, fmt.Errorf("compact: %w", err)
 	}
+	u.turns.step("finding what is needed", 0)
 	now, err := u.live(ctx)
 	if err != nil {
 		return out, fmt.Errorf("compact: %w", err)
@@ -67,6 +69,7 @@ func (u *Upkeep) compact(ctx context.Context, share float64, sparing bool) (out 
 	if err := u.sweepTexts(ctx); err != nil {
 		return out, fmt.Errorf("compact: %w", err)
 	}
+	u.turns.step("rewriting files", lengths(todo))
 	for _, s := range todo {
 		kept, err := u.kept(ctx, s, live)
 		if err == nil {
@@ -79,7 +82,9 @@ func (u *Upkeep) compact(ctx context.Context, share float64, sparing bool) (out 
 		out.Moved += len(kept.pairs)
 		out.Freed += int64(s.Length) - kept.bytes
 		delete(u.known, s.ID)
+		u.turns.did(int64(s.Length))
 	}
+	u.turns.step("noting where records went", 0)
 	if err := u.settleMoves(ctx, live); err != nil {
 		return out, fmt.Errorf("compact: forget where records went: %w", err)
 	}
@@ -96,31 +101,47 @@ func (u *Upkeep) sparse(ctx context.Context, share float64, sparing bool) (todo 
 	if err != nil {
 		return nil, nil, fmt.Errorf("compact: %w", err)
 	}
+	u.turns.step("finding what is needed", 0)
 	if live, err = u.live(ctx); err != nil {
 		return nil, nil, fmt.Errorf("compact: %w", err)
 	}
+	u.turns.step("reading files", lengths(sealed))
 	for _, s := range sealed {
-		bytes := live.bytes(s.ID)
-		if sparing && !purged[s.ID] && float64(bytes)*max(u.known[s.ID], 1) >= share*float64(s.Length) {
-			continue
-		}
-		kept, err := u.kept(ctx, s, live)
+		is, err := isSparse(ctx, u, s, live, purged[s.ID], share, sparing)
 		if err != nil {
 			return nil, nil, fmt.Errorf("compact %s: %w", s.Name, err)
 		}
-		dead := kept.dead > 0 || kept.torn
-		if !dead && purged[s.ID] {
-			if err := u.ledger.Change(ledger.Change{Key: schema.SegmentKey(schema.Purged, s.ID)}); err != nil {
-				return nil, nil, fmt.Errorf("compact %s: %w", s.Name, err)
-			}
-		}
-		if dead && (purged[s.ID] || kept.torn || float64(kept.bytes) < share*float64(kept.bytes+kept.dead+kept.info)) {
+		if is {
 			todo = append(todo, s)
-		} else if bytes > 0 {
-			u.known[s.ID] = float64(kept.bytes) / float64(bytes)
 		}
+		u.turns.did(int64(s.Length))
 	}
 	return todo, live, nil
+}
+
+// isSparse reports whether a segment is to be rewritten. One that was marked as purged, and holds nothing dead, is marked no more.
+func isSparse(ctx context.Context, u *Upkeep, s segment.Info, live records, purged bool, share float64, sparing bool) (bool, error) {
+	bytes := live.bytes(s.ID)
+	if sparing && !purged && float64(bytes)*max(u.known[s.ID], 1) >= share*float64(s.Length) {
+		return false, nil
+	}
+	kept, err := u.kept(ctx, s, live)
+	if err != nil {
+		return false, err
+	}
+	dead := kept.dead > 0 || kept.torn
+	if !dead && purged {
+		if err := u.ledger.Change(ledger.Change{Key: schema.SegmentKey(schema.Purged, s.ID)}); err != nil {
+			return false, err
+		}
+	}
+	if dead && (purged || kept.torn || float64(kept.bytes) < share*float64(kept.bytes+kept.dead+kept.info)) {
+		return true, nil
+	}
+	if bytes > 0 {
+		u.known[s.ID] = float64(kept.bytes) / float64(bytes)
+	}
+	return false, nil
 }
 
 // sealLeast is how long a segment is at least that is sealed only to be looked at.
@@ -143,6 +164,14 @@ func (u *Upkeep) sealed(ctx context.Context, too func(segment.Info) bool) (out [
 		}
 	}
 	return out, err
+}
+
+// lengths is how long segments are together.
+func lengths(of []segment.Info) (n int64) {
+	for _, s := range of {
+		n += int64(s.Length)
+	}
+	return n
 }
 
 // dropContents forgets the digests whose records are about to go, and the texts that were made of them.

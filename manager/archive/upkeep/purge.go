@@ -19,7 +19,7 @@ import (
 // Segments that hold such records are noted: they are compacted next, whatever share of them is still needed, by Run at once. What another
 // host has too stays with that one. A purge that broke off is gone on with by another.
 func (u *Upkeep) Purge(ctx context.Context, hosts channel.Hosts) (pages int, err error) {
-	release, err := u.turn(ctx)
+	release, err := u.turns.turn(ctx, takedown)
 	if err != nil {
 		return 0, err
 	}
@@ -176,7 +176,7 @@ func (u *Upkeep) compactPurged(ctx context.Context) error {
 	if err != nil || len(marked) == 0 {
 		return err
 	}
-	out, err := u.CompactSparingly(ctx, 0)
+	out, err := u.compact(ctx, afterPurge, 0, true)
 	if err == nil {
 		u.cfg.Log.Info("what was taken down has left the WARC files", "files", out.Files, "bytes", out.Freed)
 	}

@@ -62,7 +62,7 @@ func (r *reaper) reap(ctx context.Context) (removed int, err error) {
 	if err != nil || len(due) == 0 {
 		return 0, err
 	}
-	release, err := u.turn(ctx)
+	release, err := u.turns.turn(ctx, reaping)
 	if err != nil {
 		return 0, err
 	}

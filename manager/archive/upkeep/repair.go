@@ -24,7 +24,7 @@ type Repaired struct {
 // Repair makes the index say only what the segments hold: captures whose records are damaged are forgotten, and their pages are fetched in
 // full by the next crawl. Segments that end too early are sealed where they end. Everything else is left as it is.
 func (u *Upkeep) Repair(ctx context.Context) (out Repaired, err error) {
-	release, err := u.turn(ctx)
+	release, err := u.turns.turn(ctx, repairing)
 	if err != nil {
 		return out, err
 	}

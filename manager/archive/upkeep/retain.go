@@ -92,7 +92,7 @@ type Retained struct {
 
 // Retain forgets what is older than it need be.
 func (u *Upkeep) Retain(ctx context.Context, r Retention) (out Retained, err error) {
-	release, err := u.turn(ctx)
+	release, err := u.turns.turn(ctx, forgetting)
 	if err != nil {
 		return out, err
 	}

@@ -9,7 +9,6 @@ package upkeep
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -47,7 +46,7 @@ type Upkeep struct {
 	pages    *pages.Pages
 	segments segment.Store
 
-	one    chan struct{}      // full while one of verify, retain, compact, purge and backup runs; see turn
+	turns  *turns             // of verify, retain, compact, purge and backup one runs at a time
 	known  map[uint32]float64 // of segments that compaction has read and left: bytes that are kept for each that is referred to
 	unused records            // moves that nothing referred to at the last compaction
 	swept  bool               // texts without a payload were looked for
@@ -63,7 +62,7 @@ type Upkeep struct {
 
 // New makes the room.
 func New(cfg Config, l *ledger.Ledger, p *pages.Pages, s segment.Store) *Upkeep {
-	u := &Upkeep{cfg: cfg, ledger: l, pages: p, segments: s, one: make(chan struct{}, 1), purged: make(chan struct{}, 1), known: map[uint32]float64{}, withdrawals: make(chan struct{}, 1), suspended: make(chan struct{}, 1)}
+	u := &Upkeep{cfg: cfg, ledger: l, pages: p, segments: s, turns: newTurns(l.Others.Turn), purged: make(chan struct{}, 1), known: map[uint32]float64{}, withdrawals: make(chan struct{}, 1), suspended: make(chan struct{}, 1)}
 	// A purge that broke off shows at once. What cannot be read now Run reports.
 	if w, _, err := u.pendingWithdrawal(); err == nil && len(w.Deliverers) > 0 {
 		u.tell(w, 0)
@@ -85,24 +84,6 @@ func (u *Upkeep) Run(ctx context.Context) {
 
 // Files is how many WARC files the archive has.
 func (u *Upkeep) Files() int { return u.segments.Count() }
-
-// turn waits until nothing else that moves, forgets or copies segments runs, here or at another manager, and keeps it so until release is called.
-func (u *Upkeep) turn(ctx context.Context) (release func(), err error) {
-	select {
-	case u.one <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for the archive's other work: %w", ctx.Err())
-	}
-	others, err := u.ledger.Others.Turn(ctx)
-	if err != nil {
-		<-u.one
-		return nil, fmt.Errorf("wait for the archive's other work: %w", err)
-	}
-	return func() {
-		others()
-		<-u.one
-	}, nil
-}
 
 // records is a set of records with their lengths, by segment and offset.
 type records map[uint32]map[uint64]uint32

@@ -56,7 +56,7 @@ func (v *Verified) add(file string, off int64, format string, args ...any) {
 // Verify reads every record of every segment, checks lengths, checksums and digests, and that the index points at records; and every byte of
 // the ledger, and of what Config.Beside names. It changes nothing. progress, if not nil, is told the bytes done and all.
 func (u *Upkeep) Verify(ctx context.Context, progress func(done, all int64)) (Verified, error) {
-	release, err := u.turn(ctx)
+	release, err := u.turns.turn(ctx, verification)
 	if err != nil {
 		return Verified{}, err
 	}
@@ -70,6 +70,7 @@ func (u *Upkeep) Verify(ctx context.Context, progress func(done, all int64)) (Ve
 
 // verifyState looks at the databases.
 func (u *Upkeep) verifyState(ctx context.Context, v *Verified) error {
+	u.turns.step("reading the databases", 0)
 	switch err := u.Scrub(ctx); {
 	case err != nil && u.ledger.Damage() == nil:
 		return fmt.Errorf("verify the database: %w", err)
@@ -96,10 +97,8 @@ func (u *Upkeep) verify(ctx context.Context, progress func(done, all int64)) (Ve
 	if err != nil {
 		return v, fmt.Errorf("verify: %w", err)
 	}
-	var size int64
-	for _, s := range all {
-		size += int64(s.Length)
-	}
+	size := lengths(all)
+	u.turns.step("reading files", size)
 	for _, s := range all {
 		v.upTo[s.ID] = s
 		if err := u.segments.Scan(ctx, s, func(f segment.Found) error { return u.verifyRecord(s, f, &v) }); err != nil {
@@ -107,10 +106,12 @@ func (u *Upkeep) verify(ctx context.Context, progress func(done, all int64)) (Ve
 		}
 		v.Files++
 		v.Bytes += int64(s.Length)
+		u.turns.did(int64(s.Length))
 		if progress != nil {
 			progress(v.Bytes, size)
 		}
 	}
+	u.turns.step("reading the index", 0)
 	return v, u.verifyIndex(ctx, &v)
 }
 

@@ -234,7 +234,7 @@ func addDeliverer(w *pb.Withdrawal, number uint64) {
 
 // withdraw takes back what some deliverers brought, with all that is still to be done.
 func (u *Upkeep) withdraw(ctx context.Context, deliverers []uint64) (out Withdrawn, err error) {
-	release, err := u.turn(ctx)
+	release, err := u.turns.turn(ctx, takingBack)
 	if err != nil {
 		return out, err
 	}
