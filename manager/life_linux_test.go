@@ -24,6 +24,7 @@ import (
 	"shoal/channel/badgerdb"
 	"shoal/channel/lease"
 	"shoal/coords"
+	"shoal/internal/lab/processor"
 	"shoal/internal/member"
 	"shoal/manager"
 	"shoal/manager/archive"
@@ -267,14 +268,14 @@ func TestLife(t *testing.T) {
 	}
 	t.Logf("%4s %9s %8s %8s %9s %9s %9s %7s", "week", "tasks", "tasks/s", "us/task", "db MB", "arch. MB", "heap MB", "start s")
 	for week := first; week <= weeks; week++ {
-		began, cpu, before := time.Now(), cpuTime(t), l.m.Overview().Updates
+		began, cpu, before := time.Now(), processor.Time(t), l.m.Overview().Updates
 		for l.m.Overview().Updates-before < int64(channels) {
 			if n := v.failed.Load(); n > int64(channels)/100+10 {
 				t.Fatalf("%d crawls failed, the last one: %v", n, v.why.Load())
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
-		tasks, took, used := l.m.Overview().Updates-before, time.Since(began), cpuTime(t)-cpu
+		tasks, took, used := l.m.Overview().Updates-before, time.Since(began), processor.Time(t)-cpu
 		var mem runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&mem)
@@ -462,16 +463,6 @@ func TestLifeGoesOn(t *testing.T) {
 }
 
 func mb(n int64) float64 { return float64(n) / (1 << 20) }
-
-// cpuTime is what this process has used so far.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // sizeOf is what files below a folder take of the disk.
 func sizeOf(t *testing.T, dir string) (bytes int64) {

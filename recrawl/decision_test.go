@@ -1,13 +1,12 @@
-//go:build unix
-
 package recrawl
 
 import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"syscall"
 	"testing"
+
+	"shoal/internal/lab/processor"
 )
 
 // BenchmarkDecision is learn + next due: one update observed and one slot taken, among a million and ten million channels that all are crawled as
@@ -29,9 +28,9 @@ func BenchmarkDecision(b *testing.B) {
 				}
 				b.ReportAllocs()
 				b.ResetTimer()
-				begun := processor(b)
+				begun := processor.Time(b)
 				done := run(0, b.N)
-				b.ReportMetric(float64(processor(b)-begun)/float64(done), "cpu-ns/op")
+				b.ReportMetric(float64((processor.Time(b)-begun).Nanoseconds())/float64(done), "cpu-ns/op")
 				b.ReportMetric(each, "B/channel")
 			})
 		}
@@ -73,13 +72,4 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
-}
-
-// processor is the processor time of this process, user and system, in nanoseconds.
-func processor(b *testing.B) int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"shoal/channel/badgerdb"
 	"shoal/channel/storetest"
 	"shoal/internal/lab/pglab"
+	"shoal/internal/lab/processor"
 )
 
 // benchChannels returns the size of the large benchmarks: SHOAL_BENCH_CHANNELS, else 20,000.
@@ -35,17 +35,13 @@ func server(b *testing.B) *pglab.Server {
 func costs(b *testing.B, s *pglab.Server) func(n int, thing string) {
 	b.Helper()
 	now := func() (own, of time.Duration) {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
 		if s != nil {
 			var err error
 			if of, err = s.CPU(); err != nil {
 				b.Fatal(err)
 			}
 		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano()), of
+		return processor.Time(b), of
 	}
 	own, of := now()
 	return func(n int, thing string) {

@@ -91,6 +91,7 @@ var rules = []rule{
 	{"internal/lab/s3lab", nil, false, "an object store for tests knows nothing of who uses it"},
 	{"internal/lab/disklab", nil, false, "disks for tests know nothing of who writes to them"},
 	{"internal/lab/rogue", []string{"channel/channelpb", "internal/wire/wirepb", "internal/wire/uplink/uplinkpb", "overlay/p2p/overlaypb"}, false, "another make knows the message definitions alone"},
+	{"internal/lab/processor", nil, false, "a leaf: the kernel's count for this process"},
 	{"internal/lab/standstill", nil, false, "a leaf: the kernel's counters of any process"},
 	{"internal/lab/waiting", []string{"internal/lab/standstill"}, false, "it starts tests and has them wait, and knows none"},
 	{"internal/lab/scenario", nil, false, "a leaf: it reads files and knows nothing of what is played"},

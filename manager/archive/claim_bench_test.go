@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"shoal/channel"
 	"shoal/channel/lease"
+	"shoal/internal/lab/processor"
 )
 
 // BenchmarkClaim deposits tasks and lets 50 peers claim them at once. A claim is acknowledged when it is durable.
@@ -27,7 +27,7 @@ func BenchmarkClaim(b *testing.B) {
 	signed := make([]channel.Signed, b.N)
 	each := func(what string, do func(i int) error) (cpu time.Duration) {
 		var wg sync.WaitGroup
-		began := cpuTime()
+		began := processor.Time(b)
 		for p := range peers {
 			wg.Go(func() {
 				for i := p; i < b.N; i += peers {
@@ -39,7 +39,7 @@ func BenchmarkClaim(b *testing.B) {
 			})
 		}
 		wg.Wait()
-		return cpuTime() - began
+		return processor.Time(b) - began
 	}
 	deposit := each("deposit", func(i int) error {
 		s, body := task(channel.ID(i+1), 1, time.Now().Add(time.Hour))
@@ -59,13 +59,4 @@ func BenchmarkClaim(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "claims/s")
 	b.ReportMetric(float64(deposit.Microseconds())/float64(b.N), "cpu-us/deposit")
 	b.ReportMetric(float64(claim.Microseconds())/float64(b.N), "cpu-us/claim")
-}
-
-// cpuTime is the processor time that this process has used.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

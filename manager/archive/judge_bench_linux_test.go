@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
 	"shoal/channel"
+	"shoal/internal/lab/processor"
 	"shoal/manager/archive/ledger"
 	"shoal/manager/archive/schema"
 	"shoal/manager/trust"
@@ -93,7 +93,7 @@ func (j *judgeBench) turn() (spent time.Duration) {
 	runtime.GC() // of what the other archive's turn has left
 	for range judgedCrawls {
 		peer, c := j.crawl()
-		from := processor(j.b)
+		from := processor.Time(j.b)
 		if _, err := j.a.Put(j.b.Context(), peer, c); err != nil {
 			j.b.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func (j *judgeBench) turn() (spent time.Duration) {
 		if j.records {
 			j.least()
 		}
-		spent += processor(j.b) - from
+		spent += processor.Time(j.b) - from
 	}
 	return spent
 }
@@ -185,13 +185,4 @@ func (j *judgeBench) least() {
 	if err != nil {
 		j.b.Fatal(err)
 	}
-}
-
-// processor is the processor time of this process so far.
-func processor(tb testing.TB) time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

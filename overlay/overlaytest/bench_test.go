@@ -1,16 +1,14 @@
-//go:build unix
-
 package overlaytest
 
 import (
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"time"
 
 	"shoal/channel"
 	"shoal/coords"
+	"shoal/internal/lab/processor"
 	"shoal/internal/member"
 	"shoal/internal/sim"
 	"shoal/overlay"
@@ -123,15 +121,6 @@ func (c *crowd) handle(l letter) {
 	c.send(l.to, n.Step(c.time(), from, l.msg))
 }
 
-// cpu is what this process has computed so far. A busy machine hardly changes it.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // BenchmarkPlacements lets one manager place tasks among 1,000 peers, 64 at a time. Each task is signed, looked up,
 // measured and offered, and the peer that is offered it checks its signature, all on one core. A baseline signs
 // nothing. Every host is measured already and has tasks again and again, as with a running manager. manager-us is the
@@ -171,7 +160,7 @@ func BenchmarkPlacements(b *testing.B) {
 			}
 			c.sent, c.took, c.done = 0, 0, nil
 			placed, refused, under := 0, 0, 0
-			before := cpu()
+			before := processor.Time(b)
 			b.ResetTimer()
 			for id := 0; placed+refused < b.N; {
 				for ; under < atOnce && id < b.N; id++ {
@@ -206,7 +195,7 @@ func BenchmarkPlacements(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "placements/s")
 			b.ReportMetric(float64(c.sent)/float64(b.N), "manager-msgs/op")
 			b.ReportMetric(float64(c.took.Microseconds())/float64(b.N), "manager-us/op")
-			b.ReportMetric(float64((cpu()-before).Microseconds())/float64(b.N), "cpu-us/op")
+			b.ReportMetric(float64((processor.Time(b)-before).Microseconds())/float64(b.N), "cpu-us/op")
 		})
 	}
 }

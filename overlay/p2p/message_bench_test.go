@@ -1,28 +1,17 @@
-//go:build unix
-
 package p2p
 
 import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"time"
 
 	"shoal/coords"
+	"shoal/internal/lab/processor"
 	"shoal/internal/wire"
 	"shoal/overlay"
 )
-
-// cpu is what this process has computed so far. A busy machine changes it less than the time that passes.
-func cpu() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // BenchmarkMessage is what a message costs the loop of a manager that knows 4,096 members in forty towns, beside decoding: questions of lookups, gossip that brings
 // the newer records of twelve members, and answers of peers to which a task is offered. They take 8, 17 and 3 us of CPU. While the runner
@@ -89,12 +78,12 @@ func BenchmarkMessage(b *testing.B) {
 	} {
 		b.Run(m.name, func(b *testing.B) {
 			b.ReportAllocs()
-			before := cpu()
+			before := processor.Time(b)
 			for i := 0; b.Loop(); i++ {
 				s.runner.post(b.Context(), func(_ context.Context, now time.Time) { m.step(i, now) })
 			}
 			wait(func(time.Time) {})
-			b.ReportMetric(float64((cpu()-before).Nanoseconds())/1e3/float64(b.N), "cpu-us/op")
+			b.ReportMetric(float64((processor.Time(b)-before).Nanoseconds())/1e3/float64(b.N), "cpu-us/op")
 		})
 	}
 }

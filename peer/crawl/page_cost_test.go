@@ -1,5 +1,3 @@
-//go:build unix
-
 package crawl
 
 import (
@@ -7,9 +5,10 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
+
+	"shoal/internal/lab/processor"
 )
 
 // Processor time of reading a page, in that of x/net/html's tokenizer on the same page.
@@ -27,11 +26,11 @@ func TestPageBesideTokenizer(t *testing.T) {
 	pages := pagesIn(t, os.Getenv("SHOAL_PAGES"))
 	var p page
 	once := func(read func(text []byte)) time.Duration {
-		before := processor(t)
+		before := processor.Time(t)
 		for _, text := range pages {
 			read(text)
 		}
-		return (processor(t) - before) / time.Duration(len(pages))
+		return (processor.Time(t) - before) / time.Duration(len(pages))
 	}
 	ours := func(text []byte) { p.read("http://site.test/d/", text, "text/html", "shoal", false) }
 	once(ours)
@@ -50,14 +49,4 @@ func TestPageBesideTokenizer(t *testing.T) {
 	if ratios[rounds/2] > mostBeside {
 		t.Errorf("reading a page takes %.2f times the processor of x/net's tokens, at most %.2f", ratios[rounds/2], mostBeside)
 	}
-}
-
-// processor is how much of processors this process has taken.
-func processor(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -496,3 +496,18 @@ func TestProcesses(t *testing.T) {
 	}
 	m.end()
 }
+
+// volunteers has n peers join, and starts them.
+func volunteers(t *testing.T, n int, join string, more ...string) (dirs []string, out []*process) {
+	t.Helper()
+	for range n {
+		dir := t.TempDir()
+		j := start(t, "shoal-peer", "join", "--yes", join, "--data", dir)
+		if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
+			t.Fatalf("join: %s", j.said())
+		}
+		dirs = append(dirs, dir)
+		out = append(out, start(t, "shoal-peer", append([]string{"run", "--data", dir, "--port", "0", "--listen", "127.0.0.1"}, more...)...))
+	}
+	return dirs, out
+}

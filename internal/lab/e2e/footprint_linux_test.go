@@ -77,20 +77,6 @@ func ask(t *testing.T, dir string) (s told) {
 	return s
 }
 
-func volunteers(t *testing.T, n int, join string, more ...string) (dirs []string, out []*process) {
-	t.Helper()
-	for range n {
-		dir := t.TempDir()
-		j := start(t, "shoal-peer", "join", "--yes", join, "--data", dir)
-		if <-j.done; j.cmd.ProcessState.ExitCode() != 0 {
-			t.Fatalf("join: %s", j.said())
-		}
-		dirs = append(dirs, dir)
-		out = append(out, start(t, "shoal-peer", append([]string{"run", "--data", dir, "--port", "0", "--listen", "127.0.0.1"}, more...)...))
-	}
-	return dirs, out
-}
-
 // TestFootprint (make footprint) measures a peer's use of its computer. SHOAL_FOOTPRINT sets the minutes of each
 // part.
 func TestFootprint(t *testing.T) {

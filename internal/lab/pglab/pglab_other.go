@@ -42,3 +42,12 @@ func (*Server) URL() string { return "" }
 
 // CPU is nothing.
 func (*Server) CPU() (time.Duration, error) { return 0, nil }
+
+// Ask answers nothing.
+func (*Server) Ask(context.Context, string) (string, error) { return "", nil }
+
+// Pause does nothing.
+func (*Server) Pause() {}
+
+// Resume does nothing.
+func (*Server) Resume() {}

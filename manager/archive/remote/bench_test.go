@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"shoal/channel"
 	"shoal/channel/lease"
 	"shoal/internal/lab/pglab"
+	"shoal/internal/lab/processor"
 	"shoal/internal/lab/s3lab"
 	"shoal/manager/archive"
 )
@@ -207,11 +207,7 @@ type spent struct {
 }
 
 func (s subject) spent(b *testing.B) (out spent) {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	out.own = time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	out.own = processor.Time(b)
 	if s.db == nil {
 		return out
 	}
