@@ -81,6 +81,7 @@ func (u *Upkeep) backup(ctx context.Context, dir string) error {
 		}
 		m.Files[s.Name] = int64(s.Length)
 		u.turns.did(int64(s.Length))
+		u.turns.yield()
 	}
 	u.turns.step("reading the database", 0)
 	b, err := json.MarshalIndent(m, "", "  ")

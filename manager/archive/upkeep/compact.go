@@ -53,42 +53,67 @@ func (u *Upkeep) compact(ctx context.Context, what string, share float64, sparin
 	if err != nil || len(todo) == 0 {
 		return out, err
 	}
-	if err := u.dropContents(ctx, todo, live); err != nil {
+	if err := u.sweepTexts(ctx); err != nil {
 		return out, fmt.Errorf("compact: %w", err)
+	}
+	ever, done, all := live, int64(0), lengths(todo)
+	for first := true; len(todo) > 0; first = false {
+		if live, err = unreferred(ctx, u, todo, live); err != nil {
+			return out, fmt.Errorf("compact: %w", err)
+		}
+		if !first {
+			ever.join(live)
+		}
+		u.turns.step("rewriting files", all)
+		u.turns.did(done)
+		for yielded := false; len(todo) > 0 && !yielded; yielded = u.turns.yield() {
+			s := todo[0]
+			kept, err := u.kept(ctx, s, live)
+			if err == nil {
+				err = u.rewrite(ctx, s, kept.pairs)
+			}
+			if err != nil {
+				return out, fmt.Errorf("compact %s: %w", s.Name, err)
+			}
+			out.Files++
+			out.Moved += len(kept.pairs)
+			out.Freed += int64(s.Length) - kept.bytes
+			delete(u.known, s.ID)
+			todo, done = todo[1:], done+int64(s.Length)
+			u.turns.did(int64(s.Length))
+		}
+		live = nil
+	}
+	u.turns.step("noting where records went", 0)
+	if err := u.settleMoves(ctx, ever); err != nil {
+		return out, fmt.Errorf("compact: forget where records went: %w", err)
+	}
+	return out, nil
+}
+
+// unreferred sees to it that nothing refers any more to what is dead in the segments that are to be rewritten, nor will, and returns what is live. What is known to be live is
+// passed; nil: nothing is, as a host may have been taken down since.
+func unreferred(ctx context.Context, u *Upkeep, todo []segment.Info, live records) (_ records, err error) {
+	u.turns.step("finding what is needed", 0)
+	if live == nil {
+		if live, err = u.live(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := u.dropContents(ctx, todo, live); err != nil {
+		return nil, err
 	}
 	u.turns.step("waiting for what is being stored", 0)
 	if err := u.ledger.Others.WaitForAll(ctx); err != nil {
-		return out, fmt.Errorf("compact: %w", err)
+		return nil, err
 	}
 	u.turns.step("finding what is needed", 0)
 	now, err := u.live(ctx)
 	if err != nil {
-		return out, fmt.Errorf("compact: %w", err)
+		return nil, err
 	}
 	live.join(now) // what was live at first may be referred to again
-	if err := u.sweepTexts(ctx); err != nil {
-		return out, fmt.Errorf("compact: %w", err)
-	}
-	u.turns.step("rewriting files", lengths(todo))
-	for _, s := range todo {
-		kept, err := u.kept(ctx, s, live)
-		if err == nil {
-			err = u.rewrite(ctx, s, kept.pairs)
-		}
-		if err != nil {
-			return out, fmt.Errorf("compact %s: %w", s.Name, err)
-		}
-		out.Files++
-		out.Moved += len(kept.pairs)
-		out.Freed += int64(s.Length) - kept.bytes
-		delete(u.known, s.ID)
-		u.turns.did(int64(s.Length))
-	}
-	u.turns.step("noting where records went", 0)
-	if err := u.settleMoves(ctx, live); err != nil {
-		return out, fmt.Errorf("compact: forget where records went: %w", err)
-	}
-	return out, nil
+	return live, nil
 }
 
 // sparse finds the segments that are to be rewritten, and the records that something refers to.
@@ -115,6 +140,15 @@ func (u *Upkeep) sparse(ctx context.Context, share float64, sparing bool) (todo 
 			todo = append(todo, s)
 		}
 		u.turns.did(int64(s.Length))
+		if !u.turns.yield() {
+			continue
+		}
+		if purged, err = u.purgedSegments(ctx); err == nil {
+			live, err = u.live(ctx)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("compact: %w", err)
+		}
 	}
 	return todo, live, nil
 }

@@ -107,6 +107,7 @@ func (u *Upkeep) verify(ctx context.Context, progress func(done, all int64)) (Ve
 		v.Files++
 		v.Bytes += int64(s.Length)
 		u.turns.did(int64(s.Length))
+		u.turns.yield()
 		if progress != nil {
 			progress(v.Bytes, size)
 		}
