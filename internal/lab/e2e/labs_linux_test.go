@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,17 +41,21 @@ func (g page) ask(t *testing.T, within time.Duration, method, path string, in []
 func crawledSince(t *testing.T, j *judge.Judge, alive func(), rest time.Duration, since time.Time, over func() bool) error {
 	t.Helper()
 	var behind []string
+	var err error
 	began := time.Now()
 	for told := began; ; time.Sleep(rest) {
 		if alive(); time.Since(told) > time.Minute { // what comes last says what holds the network up, also where it comes in time
 			told = time.Now()
-			t.Logf("after a wait of %.0f s %d channels are behind: %s", told.Sub(began).Seconds(), len(behind), strings.Join(behind[:min(len(behind), 5)], "; "))
+			t.Logf("after a wait of %.0f s %d channels are behind: %s (%v)", told.Sub(began).Seconds(), len(behind), strings.Join(behind[:min(len(behind), 5)], "; "), err)
 		}
-		err := j.Look(t.Context())
+		err = j.Look(t.Context())
 		if err == nil {
 			if behind, err = j.Behind(t.Context(), since); err == nil && len(behind) == 0 {
 				return nil
 			}
+		}
+		if errors.Is(err, judge.ErrMissed) {
+			return err
 		}
 		if over() {
 			j.NeverCameBack(behind)

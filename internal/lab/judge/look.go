@@ -2,6 +2,7 @@ package judge
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -256,6 +257,9 @@ type violation struct {
 	Since  time.Time `json:"since"`
 }
 
+// ErrMissed says that answers fell out of the pond's log before the judge read them: it cannot judge what came of them any more, however often it looks.
+var ErrMissed = errors.New("judge: answers of the pond's log are gone: look more often")
+
 func (j *Judge) readPond(ctx context.Context) error {
 	for {
 		var part []answer
@@ -266,7 +270,7 @@ func (j *Judge) readPond(ctx context.Context) error {
 			break
 		}
 		if part[0].N != j.log+1 {
-			return fmt.Errorf("judge: answers %d to %d of the pond's log are gone: look more often", j.log+1, part[0].N-1)
+			return fmt.Errorf("%w: answers %d to %d", ErrMissed, j.log+1, part[0].N-1)
 		}
 		for _, a := range part {
 			if err := j.take(a); err != nil {
