@@ -20,7 +20,30 @@ func steps(d time.Duration) float64 { return d.Seconds() / pond.Tick.Seconds() }
 
 // foretell asks the recrawl simulator for the same world: the same sizes, change rates, waits, distances, threads, comings and goings.
 // It is told what a page and a task cost, since a busy machine makes both slower.
-func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, costs costs, begun time.Time, moves []recrawlsim.Move, row *Row) error {
+//
+// Other forecasts differ from that one by less than a run measures. What they foretell differs by more where a few large crawls decide, and whether a peer goes before their ends.
+func (c *cell) foretell(ctx context.Context, world *pond.World, ports []int, measured costs, begun time.Time, moves []recrawlsim.Move, row *Row) error {
+	if err := c.foretellOne(ctx, world, ports, measured, begun, moves, row); err != nil || c.Alike == 0 {
+		return err
+	}
+	r := Range{row.SimFresh, row.SimFresh, row.SimUpdatesPerMin, row.SimUpdatesPerMin}
+	for i := range c.Alike {
+		other, costs := *row, measured
+		costs.page += unnoticed.Seconds() * (2*(float64(i)+.5)/float64(c.Alike) - 1)
+		if err := c.foretellOne(ctx, world, ports, costs, begun, moves, &other); err != nil {
+			return err
+		}
+		r.SimFreshLeast, r.SimFreshMost = min(r.SimFreshLeast, other.SimFresh), max(r.SimFreshMost, other.SimFresh)
+		r.SimUpdatesLeast, r.SimUpdatesMost = min(r.SimUpdatesLeast, other.SimUpdatesPerMin), max(r.SimUpdatesMost, other.SimUpdatesPerMin)
+	}
+	row.Range = &r
+	return nil
+}
+
+// unnoticed is by how much more or less what a page takes is in forecasts that are alike.
+const unnoticed = 500 * time.Microsecond
+
+func (c *cell) foretellOne(ctx context.Context, world *pond.World, ports []int, costs costs, begun time.Time, moves []recrawlsim.Move, row *Row) error {
 	length := int(c.Minutes * 60)
 	cfg := recrawlsim.Config{Case: "rec", Strategy: c.Strategy, Rates: "learnt", Mode: "shoal", Weights: c.Weights, Seed: c.Seed, Steps: length, Cap: c.Cap,
 		Crawlers: c.Peers, Scale: c.scale(world, ports, costs), Churn: sim.Churn{Life: 1e8, Gap: 1, Polite: 1}}

@@ -40,6 +40,7 @@ type Command struct {
 	Seed       uint64    `help:"The first seed." default:"1"`
 	Scene      string    `help:"What is special: none; small (sites of three pages on average); half (half of the peers are killed half way, for good); weights (an operator gives channels importance from 1 to 50); burst (a third of the channels is imported half way, all at once)." enum:"none,small,half,weights,burst" default:"none"`
 	Cap        float64   `help:"A channel is recrawled at most so many times as often as it changes; 0: as often as a strategy likes." default:"2"`
+	Alike      int       `help:"Make so many forecasts more, in which a page takes up to half a millisecond more or less, which no run measures; the range of what they foretell is told too." default:"0" placeholder:"N"`
 	Weights    string    `help:"What a channel counts for the strategies that look at weights, as an operator says by shoal strategy set --weights: by its pages, or all equal." enum:"pages,equal" default:"pages"`
 	Bin        string    `help:"Folder with the programs shoal and shoal-peer; default: that of shoal-sim." type:"path" placeholder:"DIR"`
 	Dir        string    `help:"Keep data and logs of the runs there; default: a temporary folder, removed at the end." type:"path" placeholder:"DIR"`
@@ -53,6 +54,7 @@ const (
 	maxPeers   = 200
 	maxThreads = 64
 	maxSeeds   = 100
+	maxAlike   = 100
 	maxMinutes = 24 * 60
 	minMinutes = .5
 	minLoad    = .05
@@ -71,6 +73,8 @@ func (c *Command) validate() error {
 		return fmt.Errorf("%w: --threads %d: want 1 to %d", ErrFlags, c.Threads, maxThreads)
 	case c.Seeds < 1 || c.Seeds > maxSeeds:
 		return fmt.Errorf("%w: --seeds %d: want 1 to %d", ErrFlags, c.Seeds, maxSeeds)
+	case c.Alike < 0 || c.Alike > maxAlike:
+		return fmt.Errorf("%w: --alike %d: want 0 to %d", ErrFlags, c.Alike, maxAlike)
 	case !(c.Minutes >= minMinutes && c.Minutes <= maxMinutes):
 		return fmt.Errorf("%w: --minutes %v: want %v to %d", ErrFlags, c.Minutes, minMinutes, maxMinutes)
 	case !(c.Cap >= 0 && c.Cap <= maxCap):
@@ -213,7 +217,7 @@ func (c *Command) cells() (all []cell) {
 		for _, load := range c.Load {
 			for _, churn := range churns {
 				for _, name := range c.Strategies {
-					all = append(all, cell{Strategy: name, Load: load, Churn: churn, Scene: c.Scene, Seed: c.Seed + uint64(s), Minutes: c.Minutes, Cap: c.Cap, Weights: c.Weights, Peers: c.Peers, Threads: c.Threads})
+					all = append(all, cell{Strategy: name, Load: load, Churn: churn, Scene: c.Scene, Seed: c.Seed + uint64(s), Minutes: c.Minutes, Cap: c.Cap, Alike: c.Alike, Weights: c.Weights, Peers: c.Peers, Threads: c.Threads})
 				}
 			}
 		}

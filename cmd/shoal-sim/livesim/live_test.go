@@ -28,6 +28,7 @@ func TestBadFlags(t *testing.T) {
 		"--minutes NaN": func(c *Command) {
 			c.Minutes = math.NaN()
 		},
+		"--alike 101":                    func(c *Command) { c.Alike = 101 },
 		"--cap -1":                       func(c *Command) { c.Cap = -1 },
 		"--load 0":                       func(c *Command) { c.Load = []float64{0} },
 		"--load: 1 is named twice":       func(c *Command) { c.Load = []float64{1, 1} },

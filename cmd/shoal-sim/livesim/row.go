@@ -25,6 +25,7 @@ type Row struct {
 	SimIdleShare     float64 `json:"sim_idle_share"`
 	SimRTTChosenMS   float64 `json:"sim_rtt_chosen_ms"`
 	SimRTTBoundMS    float64 `json:"sim_rtt_bound_ms"`
+	*Range
 	*Burst
 
 	foretold []sample // freshness and threads' time, by second
@@ -53,6 +54,14 @@ type Measured struct {
 	RTTBoundMS      float64 `json:"rtt_bound_ms"` // the least mean with which the peers could do what they did; 0: not known, as what was measured does not fit into their time
 
 	series []sample
+}
+
+// Range is what forecasts foretell that differ from each other by less than a run measures; without --alike it is left out.
+type Range struct {
+	SimFreshLeast   float64 `json:"sim_fresh_least"`
+	SimFreshMost    float64 `json:"sim_fresh_most"`
+	SimUpdatesLeast float64 `json:"sim_updates_per_min_least"`
+	SimUpdatesMost  float64 `json:"sim_updates_per_min_most"`
 }
 
 // Burst is what became of channels that came in the middle of a run; other runs leave it out.

@@ -202,3 +202,30 @@ func TestPassAfter(t *testing.T) {
 		t.Errorf("%v s of channels that were not seen", got)
 	}
 }
+
+// TestForetellAlike: forecasts that no run can tell from each other have a range, in which the first one lies; it is told in the table, and not without them.
+func TestForetellAlike(t *testing.T) {
+	c := Command{Strategies: []string{"price", "icr"}, Peers: 2, Threads: 2, Load: []float64{.5}, Minutes: 2, Churn: "on", Seeds: 1, Seed: 1, Scene: "none", Weights: "pages", Alike: 6, Foretell: true, JSON: true}
+	r := told(t, "none", &c)[0]
+	least, fresh, most := r["sim_fresh_least"].(float64), r["sim_fresh"].(float64), r["sim_fresh_most"].(float64)
+	if !(least <= fresh && fresh <= most && least < most && most < 2*least) {
+		t.Errorf("%v fresh, from %v to %v", fresh, least, most)
+	}
+	if low, most := r["sim_updates_per_min_least"].(float64), r["sim_updates_per_min_most"].(float64); !(0 < low && low <= most) {
+		t.Errorf("%v to %v updates a minute", low, most)
+	}
+	for n, columns := range map[int]int{0: 0, 1: 1} {
+		c.Alike, c.JSON = n, false
+		var out bytes.Buffer
+		if err := c.Run(t.Context(), &out, &out); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(out.String(), "fresh from"); got != columns {
+			t.Errorf("with %d more there are %d columns of the range:\n%s", n, got, out.String())
+		}
+	}
+	c.Alike, c.JSON = 0, true
+	if _, is := told(t, "none", &c)[0]["sim_fresh_least"]; is {
+		t.Error("a range is told of one forecast")
+	}
+}

@@ -16,7 +16,7 @@ type column struct {
 }
 
 // columns are those of a table for a scene: a run's own are left out of a forecast alone.
-func columns(scene string, measured bool) (all []column) {
+func columns(scene string, measured, alike bool) (all []column) {
 	num := func(digits int, of func(*Row) float64) func(*Row) string {
 		return func(r *Row) string { return strconv.FormatFloat(of(r), 'f', digits, 64) }
 	}
@@ -43,6 +43,10 @@ func columns(scene string, measured bool) (all []column) {
 	own("weight", num(3, func(r *Row) float64 { return r.FreshTrueWeight }))
 	own("thought", num(3, func(r *Row) float64 { return r.FreshEstimate }))
 	told("fresh", num(3, func(r *Row) float64 { return r.SimFresh }))
+	if alike {
+		told("fresh from", num(3, func(r *Row) float64 { return r.SimFreshLeast }))
+		told("to", num(3, func(r *Row) float64 { return r.SimFreshMost }))
+	}
 	if scene == "weights" {
 		told("weight", num(3, func(r *Row) float64 { return r.SimFreshWeight }))
 	}
@@ -67,6 +71,10 @@ func columns(scene string, measured bool) (all []column) {
 	}
 	own("updates/min", num(0, func(r *Row) float64 { return r.UpdatesPerMin }))
 	told("updates/min", num(0, func(r *Row) float64 { return r.SimUpdatesPerMin }))
+	if alike {
+		told("upd. from", num(0, func(r *Row) float64 { return r.SimUpdatesLeast }))
+		told("to", num(0, func(r *Row) float64 { return r.SimUpdatesMost }))
+	}
 	own("pages/min", num(0, func(r *Row) float64 { return r.PagesPerMin }))
 	own("wasted", func(r *Row) string { return fmt.Sprint(r.PagesWasted) })
 	own("idle", num(3, func(r *Row) float64 { return r.IdleShare }))
@@ -89,7 +97,7 @@ func writeRows(out io.Writer, rows []Row, measured bool) error {
 		return nil
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	all := columns(rows[0].Scene, measured)
+	all := columns(rows[0].Scene, measured, rows[0].Range != nil)
 	for _, c := range all {
 		fmt.Fprint(t, c.name, "\t")
 	}
@@ -100,7 +108,13 @@ func writeRows(out io.Writer, rows []Row, measured bool) error {
 		}
 		fmt.Fprintln(t)
 	}
-	return t.Flush()
+	err := t.Flush()
+	if rows[0].Range != nil {
+		_, last := fmt.Fprintln(out, `
+from, to: what other forecasts foretell, in which a page takes up to half a millisecond more or less than in the first, which no run measures.`)
+		err = errors.Join(err, last)
+	}
+	return err
 }
 
 // writeTable prints the runs, and what the ratios say that are asked for most.

@@ -27,6 +27,7 @@ type cell struct {
 	Seed           uint64
 	Minutes        float64
 	Cap            float64 // of strategies
+	Alike          int     // forecasts beside the first one
 	Weights        string  // that strategies look at
 	Peers, Threads int
 }
