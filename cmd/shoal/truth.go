@@ -42,7 +42,8 @@ type crawled struct {
 	id     channel.ID
 	weight float64
 	within *channel.Matcher // nil: it is all of its host
-	whole  bool             // something is stored of it, and all of that is current, as of its host's last look
+	ended  bool             // a crawl of it came to its end: until then what is stored of it is a part
+	whole  bool             // a crawl has ended, something is stored, and all of that is current, as of its host's last look
 }
 
 // pagesASecond bounds the work of a look.
@@ -142,7 +143,7 @@ func (t *truth) readChannels(ctx context.Context, list func(context.Context, cha
 			if !ok || chs[i].State != channel.Active {
 				continue
 			}
-			c := crawled{id: chs[i].ID, weight: cmp.Or(float64(chs[i].Settings.Weight), 1)}
+			c := crawled{id: chs[i].ID, weight: cmp.Or(float64(chs[i].Settings.Weight), 1), ended: !chs[i].Learnt.Updated.Before(t.world.Config().Start)}
 			if s := &chs[i].Scope; s.Kind != channel.WholeHost || len(s.Filters)+len(s.Exclude) > 0 {
 				if c.within, err = s.Compile(); err != nil {
 					return // the database would not have taken it
@@ -280,7 +281,7 @@ func (t *truth) lookAt(h int, now time.Time) {
 		}
 	}
 	for i := range of {
-		of[i].whole = stored[i] && !stale[i]
+		of[i].whole = of[i].ended && stored[i] && !stale[i]
 	}
 }
 

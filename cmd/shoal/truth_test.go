@@ -45,6 +45,9 @@ func TestTruth(t *testing.T) {
 	chs := pondChannels(w)
 	for i := range chs {
 		chs[i].ID, chs[i].State = channel.ID(i+1), channel.Active
+		if i < 7 { // the first crawl of that one has not ended
+			chs[i].Learnt.Updated = stored
+		}
 	}
 	chs[3].State, chs[4].Settings.Weight = channel.Paused, 9
 	tr.readChannels(t.Context(), func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) { return chs[after:], nil })
@@ -67,7 +70,7 @@ func TestTruth(t *testing.T) {
 		if h == 4 {
 			importance = 9
 		}
-		whole := h < 8
+		whole := h < 7
 		for p := range w.Hosts()[h].Pages {
 			pages++
 			if h >= 8 || h == 0 && p == 0 {
@@ -124,8 +127,8 @@ func TestTruthOfASplitHost(t *testing.T) {
 	tr := newTruth(w, func(_, p int, _ time.Time) uint64 { return served[p] })
 	of := w.Origin(host)
 	chs := []channel.Channel{
-		{ID: 1, State: channel.Active, Scope: channel.Scope{Kind: channel.WholeHost, Host: of, Exclude: []string{"^" + regexp.QuoteMeta(of+dir)}}},
-		{ID: 2, State: channel.Active, Scope: channel.Scope{Kind: channel.Directory, Host: of, Dirs: []string{dir}}, Settings: channel.Settings{Weight: 3}},
+		{ID: 1, State: channel.Active, Learnt: channel.Learnt{Updated: start}, Scope: channel.Scope{Kind: channel.WholeHost, Host: of, Exclude: []string{"^" + regexp.QuoteMeta(of+dir)}}},
+		{ID: 2, State: channel.Active, Learnt: channel.Learnt{Updated: start}, Scope: channel.Scope{Kind: channel.Directory, Host: of, Dirs: []string{dir}}, Settings: channel.Settings{Weight: 3}},
 	}
 	tr.readChannels(t.Context(), func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) { return chs[after:], nil })
 	tr.follow(t.Context(), &feedOf{{URL: w.URL(host, 0), Status: 200, Fetched: start}, {URL: w.URL(host, inside), Status: 200, Fetched: start}})
@@ -148,7 +151,7 @@ func TestTruthIsAverageOverTime(t *testing.T) {
 	}
 	tr := newTruth(w, func(h, p int, about time.Time) uint64 { return w.Version(h, p, about).Text })
 	chs := pondChannels(w)
-	chs[0].ID, chs[0].State = 1, channel.Active
+	chs[0].ID, chs[0].State, chs[0].Learnt.Updated = 1, channel.Active, start
 	tr.readChannels(t.Context(), func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) { return chs[after:], nil })
 	tr.look(start, 0)
 	tr.look(start.Add(time.Second), 0)
@@ -222,7 +225,7 @@ func TestTruthKnowsWhatTheFeedForgot(t *testing.T) {
 		tr := newTruth(w, func(h, p int, about time.Time) uint64 { return w.Version(h, p, about).Text })
 		chs := pondChannels(w)
 		for i := range chs {
-			chs[i].ID, chs[i].State = channel.ID(i+1), channel.Active
+			chs[i].ID, chs[i].State, chs[i].Learnt.Updated = channel.ID(i+1), channel.Active, start
 		}
 		tr.readChannels(t.Context(), func(_ context.Context, after channel.ID, _ int) ([]channel.Channel, error) { return chs[after:], nil })
 		var all []archive.Change
@@ -323,6 +326,7 @@ func TestTruthMeetsAPondThatStartedAnew(t *testing.T) {
 	crawl := func(w *pond.World, at time.Time) {
 		for h := range w.Hosts() {
 			feed.all = append(feed.all, archive.Change{URL: w.URL(h, 0), Status: 200, Fetched: at})
+			list[h].Learnt.Updated = at
 		}
 	}
 	channels(first)

@@ -155,8 +155,7 @@ func (m *metrics) update(minute int, channel int32, service float32, rng *rand.R
 		of.last -= of.lag
 	}
 	if m.shown != nil {
-		end := float64(minute)
-		return m.shown.crawled(channel, int(m.w.pages[channel]), end-float64(service), end)
+		return m.shown.ended(channel)
 	}
 	return changed
 }

@@ -14,6 +14,8 @@ type shelved struct {
 	gen     channel.Gen
 	began   bool
 	left    float32 // pages that it had not fetched
+	until   float64 // when the last of its pages was fetched that the peer has
+	page    float64 // steps that one took
 }
 
 // shelve takes down what a peer that vanishes keeps of a task, before its run is cut short.
@@ -28,6 +30,7 @@ func (s *shoal) shelve(minute int, peer, ch int32) {
 		perPage := (run.end - run.started) / float64(run.pages)
 		fetched := math.Floor(max(float64(minute)-run.started, 0) / perPage)
 		kept.gen, kept.began, kept.left = t.fence.Gen, true, max(run.pages-float32(fetched), 1)
+		kept.until, kept.page = run.started+fetched*perPage, perPage
 	}
 	s.shelves[peer] = append(s.shelves[peer], kept)
 }
@@ -46,6 +49,7 @@ func (s *shoal) resume(minute int, peer int32) {
 		switch mine := t.fence.Gen == kept.gen && t.run == nothing; {
 		case kept.began && mine:
 			s.r.m.wasted -= float64(max(t.left-kept.left, 0))
+			s.storePart(kept.channel, t.left, kept.left, kept.until-float64(t.left-kept.left)*kept.page, kept.until)
 			t.left, latest = min(t.left, kept.left), time.Time{}
 			if !t.fence.Running() {
 				continue

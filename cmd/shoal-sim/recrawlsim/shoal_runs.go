@@ -154,10 +154,24 @@ func (s *shoal) complete(minute int, run shoalRun) {
 	q.Done(end, uint64(run.channel), int(math.Ceil(float64(run.pages))))
 	s.r.m.downloaded(minute, run.pages)
 	if h.Effect&lease.Apply != 0 {
+		s.store(run, run.pages)
 		t.left, t.open = 0, false
 		s.r.updated(minute, run.channel, float32(run.started)-float32(t.since), float32(run.end-run.started)*s.r.w.pages[run.channel]/max(run.pages, 1))
 	}
 	s.tick(minute, end, run.peer)
+}
+
+// store takes in what the first pages of a run showed.
+func (s *shoal) store(run shoalRun, pages float32) {
+	s.storePart(run.channel, run.pages, run.pages-pages, run.started, run.started+(run.end-run.started)*float64(pages/run.pages))
+}
+
+// storePart takes in what pages of a site showed that were fetched from one time to another: before it some were left to fetch, and fewer after it.
+func (s *shoal) storePart(ch int32, before, after float32, from, to float64) {
+	if shown := s.r.m.shown; shown != nil && before > after {
+		all := int(s.r.w.pages[ch])
+		shown.part(ch, all, max(all-int(math.Ceil(float64(before))), 0), max(all-int(math.Ceil(float64(after))), 0), from, to)
+	}
 }
 
 // hear tells the manager what the archive's feed says.
@@ -234,6 +248,7 @@ func (s *shoal) cut(minute int, ch int32, polite bool) {
 	s.r.m.wasted += (ran - stored) / perPage
 	now := s.at(float64(minute))
 	if stored > 0 {
+		s.store(was, was.pages-t.left)
 		s.put(s.at(was.started+stored), was, false)
 	}
 	if !polite {
