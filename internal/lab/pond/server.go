@@ -27,6 +27,7 @@ const (
 	hangUpNews    = 200                    // milliseconds by which the news that a client of a bad host hung up may follow its next request, as this process has turns in them
 	maxWorld      = 64 << 20               // bytes of GET /_pond/world
 	servedPart    = 10_000                 // answers of GET /_pond/served
+	connectMost   = 30 * time.Second       // for a pond to say what it is: on a busy machine that many crawl it is slow
 )
 
 // Violation is an act that a polite crawler avoids.
@@ -387,7 +388,7 @@ func Connect(ctx context.Context, addr string) (*World, error) {
 		return nil, fmt.Errorf("pond: connect to %s: %w", addr, err)
 	}
 	tr := &http.Transport{DisableKeepAlives: true}
-	res, err := (&http.Client{Transport: tr, Timeout: 10 * time.Second}).Do(req)
+	res, err := (&http.Client{Transport: tr, Timeout: connectMost}).Do(req)
 	if err != nil {
 		return nil, fmt.Errorf("pond: connect to %s: is `shoal pond` or `shoal up` running there? %w", addr, err)
 	}
