@@ -267,6 +267,14 @@ func textHeader(received []byte, status int) []byte {
 	return append(out, says...)
 }
 
+// leadsOut notes a link to a URL out of scope for the report, if it is new.
+func (s *session) leadsOut(u string) {
+	if len(s.report.Inter) < channel.MaxReportInter && s.interBytes+len(u) <= maxInterBytes && s.inter.add(urlHash(u)) {
+		s.report.Inter = append(s.report.Inter, u)
+		s.interBytes += len(u) + 4
+	}
+}
+
 // follow puts one link on the to-do list, or among the inter-site URLs. One that leads to http of a host at https is both: many sites have moved and
 // have links as before, but there may be a channel of the other. One that shows this computer's address is neither.
 func (s *session) follow(u string, depth, hops int) error {
@@ -275,10 +283,7 @@ func (s *session) follow(u string, depth, hops int) error {
 		return nil
 	}
 	if !s.scope.Contains(u) {
-		if len(s.report.Inter) < channel.MaxReportInter && s.interBytes+len(u) <= maxInterBytes && s.inter.add(urlHash(u)) {
-			s.report.Inter = append(s.report.Inter, u)
-			s.interBytes += len(u) + 4
-		}
+		s.leadsOut(u)
 		if u = s.moved(u); !s.scope.Contains(u) {
 			return nil
 		}

@@ -112,14 +112,17 @@ func (s *session) listsAllStored(list []channel.Frontier) bool {
 	return true
 }
 
-// unspool takes up the pages that an earlier run of this task fetched and did not put, and gives the URLs that it found.
+// unspool takes up the pages that an earlier run of this task fetched and did not put, with their links to other sites, and gives the URLs that it found.
 func (s *session) unspool() (left []channel.Frontier, err error) {
-	err = s.spool.load(s.seen.has, func(b *channel.ChunkBody) {
+	err = s.spool.load(s.seen.has, s.scope.Contains, func(b *channel.ChunkBody) {
 		for i := range b.Pages {
 			p := &b.Pages[i]
 			if s.seen.add(urlHash(p.URL)) {
 				s.budget--
 				s.tally(p)
+			}
+			for _, u := range p.Links {
+				s.leadsOut(u)
 			}
 		}
 		left = append(left, b.Frontier...)

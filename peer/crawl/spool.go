@@ -311,8 +311,9 @@ func (s *spool) close(keep bool) {
 	}
 }
 
-// load reads the parts that an earlier run of this task left, gives each record, and queues the parts. It removes those that the archive has.
-func (s *spool) load(done func(url uint64) bool, each func(b *channel.ChunkBody)) error {
+// load reads the parts that an earlier run of this task left, gives each record, of a page's links those out of scope, and queues the parts. It removes those that the
+// archive has.
+func (s *spool) load(done func(url uint64) bool, inScope func(url string) bool, each func(b *channel.ChunkBody)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts.removeOthers()
@@ -336,7 +337,8 @@ func (s *spool) load(done func(url uint64) bool, each func(b *channel.ChunkBody)
 			}
 			for i := range b.Pages {
 				archived = archived || done(channel.URLHash(b.Pages[i].URL))
-				b.Pages[i].Body, b.Pages[i].Header, b.Pages[i].Links = nil, nil, nil
+				b.Pages[i].Body, b.Pages[i].Header = nil, nil
+				b.Pages[i].Links = slices.Clip(slices.DeleteFunc(b.Pages[i].Links, inScope))
 			}
 			list = append(list, b)
 		})

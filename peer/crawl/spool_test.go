@@ -39,6 +39,7 @@ func (h *hang) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for i := range h.pages {
 		fmt.Fprintf(w, `<a href="/%d">%s</a>`, i, r.URL.Path)
 	}
+	fmt.Fprintf(w, `<a href="https://elsewhere.example%s">elsewhere</a>`, r.URL.Path)
 }
 
 // interrupted crawls until the host hangs, and is killed there. What was fetched and not put is in the spool folder.
@@ -94,6 +95,9 @@ func TestSpoolGoesOn(t *testing.T) {
 	r := run(t, cfg)
 	if r.Outcome != channel.Updated || r.Pages != 31 || r.New != 31 {
 		t.Errorf("report %+v", r)
+	}
+	if n := len(r.Inter); n != 31 { // also what the first run had found
+		t.Errorf("%d links to another site, of 31: %q", n, r.Inter)
 	}
 	urls := s.urls()
 	if n := len(slices.Compact(urls)); n != 31 || len(s.pages()) != 31 {
