@@ -57,11 +57,15 @@ func keepRunning(ctx context.Context, cfg stationConfig, say func(string), run f
 			wait.Reset()
 			continue
 		}
-		if err == nil || ctx.Err() != nil {
+		afresh := errors.Is(err, manager.ErrEnded) || errors.Is(err, manager.ErrSetBack) || errors.Is(err, manager.ErrElsewhere) || cfg.several && errors.Is(err, errReopen)
+		if err == nil || ctx.Err() != nil && !afresh {
 			return err
 		}
 		switch why := plain.Error(err); {
-		case errors.Is(err, manager.ErrEnded), errors.Is(err, manager.ErrSetBack), errors.Is(err, manager.ErrElsewhere), cfg.several && errors.Is(err, errReopen):
+		case afresh && ctx.Err() != nil: // asked to end just when it was to begin anew
+			say(why + ".")
+			return nil
+		case afresh:
 			cfg.anew = &anew{time.Now(), why, errors.Is(err, manager.ErrSetBack)}
 			say(why + ". Starting anew.")
 			wait.Reset()

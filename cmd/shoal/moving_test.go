@@ -101,3 +101,20 @@ func TestPatience(t *testing.T) {
 		}
 	}
 }
+
+// TestAskedToEndWhenToBeginAnew: a manager whose clock was set back to before its network began would begin anew, and is asked to end at that moment. It ends as it was
+// asked to, and says why it was about to begin anew. What else failed it returns.
+func TestAskedToEndWhenToBeginAnew(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	failed := errors.New("the disk fails")
+	for err, want := range map[error]error{fmt.Errorf("it ended: %w", manager.ErrSetBack): nil, failed: failed} {
+		said := ""
+		if got := keepRunning(ctx, stationConfig{}, func(s string) { said += s }, func(stationConfig) error { return err }); !errors.Is(got, want) {
+			t.Errorf("%v: it ended with %v, want %v", err, got, want)
+		}
+		if told := strings.Contains(said, "the clock was set back"); told != (want == nil) {
+			t.Errorf("%v: it says %q", err, said)
+		}
+	}
+}
