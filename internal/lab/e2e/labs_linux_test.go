@@ -46,7 +46,11 @@ func crawledSince(t *testing.T, j *judge.Judge, alive func(), rest time.Duration
 	for told := began; ; time.Sleep(rest) {
 		if alive(); time.Since(told) > time.Minute { // what comes last says what holds the network up, also where it comes in time
 			told = time.Now()
-			t.Logf("after a wait of %.0f s %d channels are behind: %s (%v)", told.Sub(began).Seconds(), len(behind), strings.Join(behind[:min(len(behind), 5)], "; "), err)
+			what := strings.Join(behind[:min(len(behind), 5)], "; ")
+			if err != nil {
+				what = fmt.Sprintf("the last look failed: %v", err)
+			}
+			t.Logf("after a wait of %.0f s %d channels are behind: %s", told.Sub(began).Seconds(), len(behind), what)
 		}
 		err = j.Look(t.Context())
 		if err == nil {
