@@ -20,7 +20,8 @@ type clockGain struct {
 
 // clockStep is one time that the clock was set.
 type clockStep struct {
-	since time.Time     // what it showed just after
+	until time.Time     // what it showed just before, at latest
+	since time.Time     // what it showed just after, at the earliest
 	by    time.Duration // by how much it went forward; negative: it was set back
 }
 
@@ -43,7 +44,8 @@ func (g *clockGain) look(clock func() time.Time) (now time.Time, by time.Duratio
 		g.since = g.wall
 		return now, 0, true
 	}
-	by = g.wall.Sub(last.wall) - g.own.Sub(last.own)
+	passed := g.own.Sub(last.own)
+	by = g.wall.Sub(last.wall) - passed
 	if by.Abs() < gainSlack {
 		return now, 0, true
 	}
@@ -51,15 +53,15 @@ func (g *clockGain) look(clock func() time.Time) (now time.Time, by time.Duratio
 	if len(g.steps) == gainSteps {
 		g.steps = append(g.steps[:0], g.steps[1:]...)
 	}
-	g.steps = append(g.steps, clockStep{g.since, by})
+	g.steps = append(g.steps, clockStep{last.wall.Add(passed), g.since, by})
 	return now, by, true
 }
 
 // after is by how much the clock went forward after it had shown a time, if it did.
 func (g *clockGain) after(at time.Time) (by time.Duration) {
-	for _, s := range slices.Backward(g.steps) {
-		if !at.Before(s.since) {
-			break // it showed that since
+	for i, s := range slices.Backward(g.steps) {
+		if !at.Before(s.since) && (i == len(g.steps)-1 || !at.After(g.steps[i+1].until)) {
+			break // it showed that since, and before it was set the next time
 		}
 		by += s.by
 	}

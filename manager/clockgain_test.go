@@ -156,20 +156,25 @@ func TestHostRestsAfterARestartWithAnotherClock(t *testing.T) {
 // TestStepsAfterAnEvent tells by how much the clock went forward after an event of which the manager hears late.
 func TestStepsAfterAnEvent(t *testing.T) {
 	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-	ahead := clockStep{at.Add(10 * time.Minute), 10 * time.Minute}
+	step := func(since, by time.Duration) clockStep { return clockStep{at.Add(since - by), at.Add(since), by} }
+	const long, short = 10 * time.Minute, 20 * time.Second
+	ahead := step(long, long)
 	for what, tt := range map[string]struct {
 		steps []clockStep
 		event time.Duration
 		want  time.Duration
 	}{
 		"none":                         {nil, 0, 0},
-		"before it went forward":       {[]clockStep{ahead}, -time.Second, 10 * time.Minute},
+		"before it went forward":       {[]clockStep{ahead}, -time.Second, long},
 		"after that":                   {[]clockStep{ahead}, 11 * time.Minute, 0},
-		"before it went forward twice": {[]clockStep{ahead, {at.Add(12 * time.Minute), time.Minute}}, -time.Second, 11 * time.Minute},
-		"between":                      {[]clockStep{ahead, {at.Add(12 * time.Minute), time.Minute}}, 11 * time.Minute, time.Minute},
-		"before it went forward, and was set right": {[]clockStep{ahead, {at.Add(time.Minute), -10 * time.Minute}}, -time.Second, 0},
-		"after it was set right":                    {[]clockStep{ahead, {at.Add(time.Minute), -10 * time.Minute}}, 2 * time.Minute, 0},
-		"before it was set back":                    {[]clockStep{{at.Add(-20 * time.Second), -20 * time.Second}}, -time.Minute, 0},
+		"before it went forward twice": {[]clockStep{ahead, step(12*time.Minute, time.Minute)}, -time.Second, 11 * time.Minute},
+		"between":                      {[]clockStep{ahead, step(12*time.Minute, time.Minute)}, 11 * time.Minute, time.Minute},
+		"before it went forward, and was set right":   {[]clockStep{ahead, step(time.Minute, -long)}, -time.Second, 0},
+		"after it was set right":                      {[]clockStep{ahead, step(time.Minute, -long)}, 2 * time.Minute, 0},
+		"before it was set back":                      {[]clockStep{step(-short, -short)}, -time.Minute, 0},
+		"before it was set back, and right again":     {[]clockStep{step(-long, -long), step(short, long)}, -time.Minute, 0},
+		"while it was set back, before it was right":  {[]clockStep{step(-long, -long), step(short, long)}, -long + short/2, long},
+		"before all of that, and before it was ahead": {[]clockStep{ahead, step(time.Minute, -long), step(-9*time.Minute, -long), step(time.Minute+short, long)}, -long, 0},
 	} {
 		if got := (&clockGain{steps: tt.steps}).after(at.Add(tt.event)); got != tt.want {
 			t.Errorf("%s: %v, want %v", what, got, tt.want)
