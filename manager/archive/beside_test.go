@@ -81,8 +81,9 @@ func (f *amidFS) Open(name string, write bool) (warc.File, error) {
 	return f.FS.Open(name, write)
 }
 
-// TestCompactKeepsWhatComesBack has a page become what it once was while the record of that is being compacted away.
-func TestCompactKeepsWhatComesBack(t *testing.T) {
+// worthCompacting is an archive with a file of which little is needed.
+func worthCompacting(t *testing.T) (*Archive, *runner, *amidFS) {
+	t.Helper()
 	fsys := &amidFS{FS: warc.OS{}}
 	cfg := testConfig(t.TempDir())
 	cfg.FS = fsys
@@ -94,6 +95,12 @@ func TestCompactKeepsWhatComesBack(t *testing.T) {
 	if _, err := a.Retain(t.Context(), Retention{Captures: 1}); err != nil {
 		t.Fatal(err)
 	}
+	return a, r, fsys
+}
+
+// TestCompactKeepsWhatComesBack has a page become what it once was while the record of that is being compacted away.
+func TestCompactKeepsWhatComesBack(t *testing.T) {
+	a, r, fsys := worthCompacting(t)
 	fsys.opened = func() { r.put(r.flip(0)) }
 	if c, err := a.Compact(t.Context(), 1); err != nil || c.Files != 1 {
 		t.Fatalf("compacted %+v, %v", c, err)
@@ -107,17 +114,7 @@ func TestCompactKeepsWhatComesBack(t *testing.T) {
 
 // TestWorkIsTold has a compaction stand still while it reads a file, and a verification wait for its end: both are told, and then neither.
 func TestWorkIsTold(t *testing.T) {
-	fsys := &amidFS{FS: warc.OS{}}
-	cfg := testConfig(t.TempDir())
-	cfg.FS = fsys
-	a := open(t, cfg)
-	r, _ := start(t, a, "p", 1, 1)
-	for n := range 3 {
-		r.put(r.flip(n))
-	}
-	if _, err := a.Retain(t.Context(), Retention{Captures: 1}); err != nil {
-		t.Fatal(err)
-	}
+	a, _, fsys := worthCompacting(t)
 	if w := a.Stats().Work; w != nil {
 		t.Errorf("at work before: %v", w)
 	}
