@@ -90,6 +90,7 @@ type Resume struct {
 	Head     [32]byte   // hash of the last stored chunk; zero: none
 	Frontier []Frontier // still to fetch, in order
 	Done     []uint64   // URLHash of pages that this crawl need not fetch again
+	Leads    []string   // URLs of other sites that pages link to. The archive keeps them for the report of the crawl; no peer is told
 }
 
 // Frontier is one URL of the to-do list.

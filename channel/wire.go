@@ -26,6 +26,7 @@ var counts = map[protoreflect.FullName]int{
 	"shoal.channel.ChunkBody.frontier":      MaxFrontierPart,
 	"shoal.channel.Resume.frontier":         MaxFrontier,
 	"shoal.channel.Resume.done":             MaxDone,
+	"shoal.channel.Resume.leads":            MaxReportInter,
 	"shoal.channel.Page.links":              MaxChunkLinks,
 	"shoal.channel.Report.inter":            MaxReportInter,
 	"shoal.channel.Report.errors":           MaxErrorKinds + 1,

@@ -73,7 +73,7 @@ func sampleChunkBody() ChunkBody {
 }
 
 func sampleResume() Resume {
-	return Resume{Seq: 3, Head: [32]byte{9}, Frontier: []Frontier{{"https://example.org/b", 3}, {"https://example.org/c", 0}}, Done: []uint64{1, 2}}
+	return Resume{Seq: 3, Head: [32]byte{9}, Frontier: []Frontier{{"https://example.org/b", 3}, {"https://example.org/c", 0}}, Done: []uint64{1, 2}, Leads: []string{"https://example.net/"}}
 }
 
 func sampleChannel() Channel {
@@ -127,6 +127,21 @@ func TestRoundTrip(t *testing.T) {
 		for cut := range f.sample { // never a panic
 			_, _, _ = f.parse(f.sample[:cut])
 		}
+	}
+}
+
+// TestParseLeads reads one field of a resume state, which ParseResume reads alike.
+func TestParseLeads(t *testing.T) {
+	r := sampleResume()
+	raw := r.Marshal()
+	if got, err := ParseLeads(raw); err != nil || !reflect.DeepEqual(got, r.Leads) {
+		t.Errorf("%v, %v; want %v", got, err, r.Leads)
+	}
+	if _, err := ParseLeads(append(raw, 0x2a, 0x7f)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a field that is cut off: %v", err)
+	}
+	for cut := range raw { // never a panic
+		_, _ = ParseLeads(raw[:cut])
 	}
 }
 

@@ -3,6 +3,8 @@ package channel
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	pb "shoal/channel/channelpb"
 )
 
@@ -117,7 +119,7 @@ func ParseBody(raw []byte) (Body, error) {
 
 // Marshal encodes the resume state.
 func (r *Resume) Marshal() []byte {
-	return encode(&pb.Resume{Seq: r.Seq, Head: bytes32(r.Head), Frontier: frontierPB(r.Frontier), Done: r.Done})
+	return encode(&pb.Resume{Seq: r.Seq, Head: bytes32(r.Head), Frontier: frontierPB(r.Frontier), Done: r.Done, Leads: texts(r.Leads)})
 }
 
 // ParseResume decodes a resume state.
@@ -127,8 +129,28 @@ func ParseResume(b []byte) (Resume, error) {
 		return Resume{}, err
 	}
 	c := checker{what: "resume state"}
-	r := Resume{Seq: m.Seq, Head: c.array32("head", m.Head), Frontier: c.frontier(m.Frontier), Done: m.Done}
+	r := Resume{Seq: m.Seq, Head: c.array32("head", m.Head), Frontier: c.frontier(m.Frontier), Done: m.Done, Leads: c.urls("leads", m.Leads, MaxReportInter)}
 	return r, c.err
+}
+
+// leadsField is the number of Resume.leads.
+const leadsField = 5
+
+// ParseLeads decodes the URLs of other sites alone, and none of the many others that a resume state may have. It leaves what cannot be read to the decoder.
+func ParseLeads(b []byte) ([]string, error) {
+	var leads []byte
+	for len(b) > 0 {
+		num, _, size := protowire.ConsumeField(b)
+		if size < 0 {
+			size, num = len(b), leadsField
+		}
+		if num == leadsField {
+			leads = append(leads, b[:size]...)
+		}
+		b = b[size:]
+	}
+	r, err := ParseResume(leads)
+	return r.Leads, err
 }
 
 func frontierPB(in []Frontier) []*pb.Frontier {

@@ -1249,6 +1249,7 @@ type Resume struct {
 	Head          []byte                 `protobuf:"bytes,2,opt,name=head,proto3" json:"head,omitempty"`
 	Frontier      []*Frontier            `protobuf:"bytes,3,rep,name=frontier,proto3" json:"frontier,omitempty"`
 	Done          []uint64               `protobuf:"fixed64,4,rep,packed,name=done,proto3" json:"done,omitempty"`
+	Leads         []string               `protobuf:"bytes,5,rep,name=leads,proto3" json:"leads,omitempty"` // only as the archive stores it: URLs of other sites
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1307,6 +1308,13 @@ func (x *Resume) GetFrontier() []*Frontier {
 func (x *Resume) GetDone() []uint64 {
 	if x != nil {
 		return x.Done
+	}
+	return nil
+}
+
+func (x *Resume) GetLeads() []string {
+	if x != nil {
+		return x.Leads
 	}
 	return nil
 }
@@ -1991,12 +1999,13 @@ const file_channel_proto_rawDesc = "" +
 	"\acontact\x18\f \x01(\tR\acontact\"2\n" +
 	"\bFrontier\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
-	"\x05depth\x18\x02 \x01(\x03R\x05depth\"w\n" +
+	"\x05depth\x18\x02 \x01(\x03R\x05depth\"\x8d\x01\n" +
 	"\x06Resume\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04head\x18\x02 \x01(\fR\x04head\x123\n" +
 	"\bfrontier\x18\x03 \x03(\v2\x17.shoal.channel.FrontierR\bfrontier\x12\x12\n" +
-	"\x04done\x18\x04 \x03(\x06R\x04done\"m\n" +
+	"\x04done\x18\x04 \x03(\x06R\x04done\x12\x14\n" +
+	"\x05leads\x18\x05 \x03(\tR\x05leads\"m\n" +
 	"\x05Chunk\x12\x18\n" +
 	"\achannel\x18\x01 \x01(\x04R\achannel\x12\x10\n" +
 	"\x03gen\x18\x02 \x01(\x04R\x03gen\x12\x10\n" +

@@ -273,6 +273,8 @@ type Claim struct {
 	Unchanged     uint64                 `protobuf:"varint,10,opt,name=unchanged,proto3" json:"unchanged,omitempty"`
 	Gone          uint64                 `protobuf:"varint,11,opt,name=gone,proto3" json:"gone,omitempty"`
 	Wrong         uint64                 `protobuf:"varint,12,opt,name=wrong,proto3" json:"wrong,omitempty"`
+	Leads         uint64                 `protobuf:"varint,13,opt,name=leads,proto3" json:"leads,omitempty"`
+	LeadBytes     int64                  `protobuf:"varint,14,opt,name=lead_bytes,json=leadBytes,proto3" json:"lead_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -387,6 +389,20 @@ func (x *Claim) GetGone() uint64 {
 func (x *Claim) GetWrong() uint64 {
 	if x != nil {
 		return x.Wrong
+	}
+	return 0
+}
+
+func (x *Claim) GetLeads() uint64 {
+	if x != nil {
+		return x.Leads
+	}
+	return 0
+}
+
+func (x *Claim) GetLeadBytes() int64 {
+	if x != nil {
+		return x.LeadBytes
 	}
 	return 0
 }
@@ -3133,7 +3149,7 @@ const file_archive_proto_rawDesc = "" +
 	"\achanged\x18\x04 \x01(\x04R\achanged\x12%\n" +
 	"\x0enear_unchanged\x18\x05 \x01(\x04R\rnearUnchanged\x12\x1c\n" +
 	"\tunchanged\x18\x06 \x01(\x04R\tunchanged\x12\x12\n" +
-	"\x04gone\x18\a \x01(\x04R\x04gone\"\xcc\x02\n" +
+	"\x04gone\x18\a \x01(\x04R\x04gone\"\x81\x03\n" +
 	"\x05Claim\x12\x1d\n" +
 	"\n" +
 	"claimed_us\x18\x01 \x01(\x03R\tclaimedUs\x12\x14\n" +
@@ -3148,7 +3164,10 @@ const file_archive_proto_rawDesc = "" +
 	"\tunchanged\x18\n" +
 	" \x01(\x04R\tunchanged\x12\x12\n" +
 	"\x04gone\x18\v \x01(\x04R\x04gone\x12\x14\n" +
-	"\x05wrong\x18\f \x01(\x04R\x05wrong\"\xa9\x01\n" +
+	"\x05wrong\x18\f \x01(\x04R\x05wrong\x12\x14\n" +
+	"\x05leads\x18\r \x01(\x04R\x05leads\x12\x1d\n" +
+	"\n" +
+	"lead_bytes\x18\x0e \x01(\x03R\tleadBytes\"\xa9\x01\n" +
 	"\aDeposit\x12\x16\n" +
 	"\x06signed\x18\x01 \x01(\fR\x06signed\x12\x12\n" +
 	"\x04body\x18\x02 \x01(\fR\x04body\x12\x14\n" +

@@ -48,6 +48,8 @@ type Sum struct {
 	Bytes         int64 // of bodies
 	Frontier      int   // URLs kept, by all claims of the crawl
 	FrontierBytes int64 // of them
+	Leads         int   // URLs of other sites kept, by all claims of the crawl
+	LeadBytes     int64 // of them
 	New           int
 	Changed       int
 	NearUnchanged int
@@ -331,10 +333,7 @@ func (t *Task) report(now time.Time, r *channel.Report, n *Sum, found *Findings)
 		r.Inter[i] = channel.Respell(u)
 	}
 	// No wrong finding: peers of older versions wrote names of a few hosts in a form that nobody reads.
-	r.Inter = slices.DeleteFunc(r.Inter, func(u string) bool {
-		canonical, err := channel.Canonical(u)
-		return err != nil || canonical != u
-	})
+	r.Inter = slices.DeleteFunc(r.Inter, func(u string) bool { return !fetchable(u) })
 	bytes := 0
 	for i, u := range r.Inter { // peers stop there by themselves, and may come a little further where a name is respelt
 		if bytes += len(u); bytes > channel.MaxReportURLs {

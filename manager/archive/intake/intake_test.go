@@ -451,3 +451,22 @@ func TestClockSetBack(t *testing.T) {
 		}
 	}
 }
+
+// Leads are what pages link to beyond their task, each once, and no more than a report may have.
+func TestLeads(t *testing.T) {
+	tk := task()
+	p := page("/", "home")
+	p.Links = []string{host + "/a", "http://b.example/", "HTTP://c.example", "http://b.example/"}
+	var sum Sum
+	if got := tk.Leads(&sum, []channel.Page{p, p}); len(got) != 1 || got[0] != "http://b.example/" || sum.Leads != 1 || sum.LeadBytes != int64(len(got[0])) {
+		t.Errorf("%v, %+v; want one", got, sum)
+	}
+	p.Links = nil
+	for i := range channel.MaxPageLinks {
+		p.Links = append(p.Links, fmt.Sprintf("http://d.example/%d", i))
+	}
+	sum = Sum{Answered: 2}
+	if got := tk.Leads(&sum, []channel.Page{p}); len(got) != interSlack+2*interOfPage || len(tk.Leads(&sum, []channel.Page{p})) > 0 {
+		t.Errorf("%d of two pages, want %d and then no more", len(got), interSlack+2*interOfPage)
+	}
+}

@@ -191,6 +191,9 @@ func (l *Ledger) screen(now time.Time, body *channel.ChunkBody, c *channelState)
 		c.tally.add(&body.Pages[i])
 	}
 	part.Frontier = body.Frontier
+	if body.Report == nil && !c.aside {
+		part.Leads = c.task.Leads(&c.claim.Sum, body.Pages)
+	}
 	return useful, part, nil
 }
 
@@ -219,13 +222,13 @@ func (l *Ledger) addToJob(j *Job, c channel.Chunk, part channel.Resume, r *chann
 		near := min(int(n.near), r.Changed) // the peer has no fingerprints to compare with
 		r.Changed, r.NearUnchanged = r.Changed-near, r.NearUnchanged+near
 		n.near = 0
-		j.report = r.Marshal()
 		var err error
 		if early, last, err = l.endCrawl(c, r, n); err != nil {
 			return err
 		}
+		j.report = r.Marshal()
 	}
-	if len(part.Frontier)+len(part.Done) > 0 && n.crawl <= c.Seq {
+	if len(part.Frontier)+len(part.Done)+len(part.Leads) > 0 && n.crawl <= c.Seq {
 		last = append(last, Change{schema.Key2(schema.Resume, uint64(c.Channel), c.Seq), append([]byte{schema.ValueV1}, part.Marshal()...)})
 	}
 	j.Early, j.Changes = adding(j.Early, early), adding(j.Changes, last)
@@ -250,22 +253,34 @@ func adding(f func([]segment.Location) ([]Change, error), more []Change) func([]
 func (l *Ledger) endCrawl(c channel.Chunk, r *channel.Report, n *channelState) (early, last []Change, err error) {
 	id := uint64(c.Channel)
 	last = []Change{{depositKey(c.Channel, c.Gen), nil}}
+	over := r.Outcome != channel.Stopped && r.Outcome != channel.Refused
 	err = l.store.View(func(s Snapshot) error {
+		known := func(u string) (bool, error) {
+			return s.Get(schema.Key2(schema.Inter, id, channel.URLHash(u)), func([]byte) error { return nil })
+		}
+		if over {
+			leads, err := leadsOf(s, c.Channel, n.crawl, c.Seq)
+			if err == nil {
+				err = intake.WithLeads(r, leads, known)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		for _, u := range r.Inter {
 			if n.inter >= channel.MaxKnownInter || n.aside {
 				break
 			}
-			k := schema.Key2(schema.Inter, id, channel.URLHash(u))
-			known, err := s.Get(k, func([]byte) error { return nil })
+			is, err := known(u)
 			if err != nil {
 				return err
 			}
-			if !known {
-				early = append(early, Change{k, []byte{}})
+			if !is {
+				early = append(early, Change{schema.Key2(schema.Inter, id, channel.URLHash(u)), []byte{}})
 				n.inter++
 			}
 		}
-		if r.Outcome == channel.Stopped || r.Outcome == channel.Refused {
+		if !over {
 			return nil
 		}
 		n.crawl, n.tally = c.Seq+1, crawlTally{}

@@ -57,7 +57,7 @@ func (c *channelState) undate() {
 func (c *claim) next(now time.Time, goesOn bool) claim {
 	n := claim{at: now}
 	if goesOn {
-		n.Frontier, n.FrontierBytes = c.Frontier, c.FrontierBytes
+		n.Frontier, n.FrontierBytes, n.Leads, n.LeadBytes = c.Frontier, c.FrontierBytes, c.Leads, c.LeadBytes
 	}
 	return n
 }
@@ -69,6 +69,7 @@ func (c *claim) stored() *pb.Claim {
 	return &pb.Claim{
 		ClaimedUs: schema.Micros(c.at), Pages: uint64(c.Pages), Answered: uint64(c.Answered), Bytes: c.Bytes, Frontier: uint64(c.Frontier), FrontierBytes: c.FrontierBytes,
 		New: uint64(c.New), Changed: uint64(c.Changed), NearUnchanged: uint64(c.NearUnchanged), Unchanged: uint64(c.Unchanged), Gone: uint64(c.Gone), Wrong: uint64(c.Wrong),
+		Leads: uint64(c.Leads), LeadBytes: c.LeadBytes,
 	}
 }
 
@@ -76,5 +77,6 @@ func (c *claim) parse(m *pb.Claim) {
 	*c = claim{Sum: intake.Sum{
 		Pages: int(m.GetPages()), Answered: int(m.GetAnswered()), Bytes: m.GetBytes(), Frontier: int(m.GetFrontier()), FrontierBytes: m.GetFrontierBytes(),
 		New: int(m.GetNew()), Changed: int(m.GetChanged()), NearUnchanged: int(m.GetNearUnchanged()), Unchanged: int(m.GetUnchanged()), Gone: int(m.GetGone()), Wrong: int(m.GetWrong()),
+		Leads: int(m.GetLeads()), LeadBytes: m.GetLeadBytes(),
 	}, at: schema.Time(m.GetClaimedUs()), readBack: m != nil}
 }

@@ -53,11 +53,29 @@ func unfinished(s Snapshot, id channel.ID, from uint64, out *channel.Resume) (to
 	return todo, done, err
 }
 
-func parseResume(b []byte) (channel.Resume, error) {
+func parseResume(b []byte) (channel.Resume, error) { return parsePart(b, channel.ParseResume) }
+
+func parseLeads(b []byte) ([]string, error) { return parsePart(b, channel.ParseLeads) }
+
+// parsePart reads what a chunk added to the resume state, or some of it.
+func parsePart[T any](b []byte, parse func([]byte) (T, error)) (part T, err error) {
 	if len(b) == 0 || b[0] != schema.ValueV1 {
-		return channel.Resume{}, fmt.Errorf("%w: resume of %d bytes", schema.ErrValue, len(b))
+		return part, fmt.Errorf("%w: resume of %d bytes", schema.ErrValue, len(b))
 	}
-	return channel.ParseResume(b[1:])
+	return parse(b[1:])
+}
+
+// leadsOf are the URLs of other sites that the chunks of a crawl found, from the one with number from on up to another one.
+func leadsOf(s Snapshot, id channel.ID, from, to uint64) (leads []string, err error) {
+	err = s.Scan(schema.Key(schema.Resume, uint64(id)), schema.Key2(schema.Resume, uint64(id), from), true, func(key, value []byte) (bool, error) {
+		part, err := parseLeads(value)
+		if err != nil {
+			return false, err
+		}
+		leads = append(leads, part...)
+		return schema.Number(key, 1) < to, nil
+	})
+	return leads, err
 }
 
 // unvisited are the URLs of a to-do list that are not done, each once, in at most size bytes. What does not fit is found again by links when
