@@ -34,7 +34,7 @@ ALONE := cmd/shoal-dist cmd/shoal-sim $(addprefix cmd/shoal-sim/,allocsim cycles
 SHARES := recrawl/allocate
 SHARED := TestSameForAnyNumberOfCores
 # These take longest under the race detector, and begin first, so that no processor waits for one of them at the end.
-LONG := manager/archive internal/lab/e2e cmd/shoal cmd/shoal-peer
+LONG := manager/archive internal/lab/e2e cmd/shoal manager cmd/shoal-peer peer/crawl
 # The race detector is written in C.
 RACED = $(LONG:%=./%) $$($(GO) list ./... | grep -vxF $(patsubst %,-e shoal/%,$(ALONE) $(SHARES) $(LONG)))
 race: ## all tests under the race detector, but those that only drive the programs, and of what runs on one goroutine

@@ -39,7 +39,7 @@ var figures = []metric{
 	figure(prometheus.GaugeValue, "threads", "Tasks that the peers offer to run at once.", func(o *Overview) float64 { return float64(o.Threads) }),
 	figure(prometheus.CounterValue, "thread_seconds_total", "Time of these threads since the manager's start.", func(o *Overview) float64 { return o.Usage.Offered.Seconds() }),
 	figure(prometheus.CounterValue, "thread_idle_seconds_total", "Of it, the time without a task.", func(o *Overview) float64 { return o.Usage.Idle.Seconds() }),
-	figure(prometheus.CounterValue, "thread_missed_seconds_total", "Of the idle time, that in which a channel that may be crawled was missing or probably stale, and no peer near its host had a free thread, or the strategy kept it waiting.", func(o *Overview) float64 { return o.Usage.Missed.Seconds() }),
+	figure(prometheus.CounterValue, "thread_missed_seconds_total", "Of the idle time, that in which a channel that may be crawled was missing or probably stale, and no peer had a free thread for it, or the strategy kept it waiting.", func(o *Overview) float64 { return o.Usage.Missed.Seconds() }),
 	figure(prometheus.GaugeValue, "fresh_share", "Expected share of channels whose copy is current.", func(o *Overview) float64 { return o.Freshness }),
 	figure(prometheus.GaugeValue, "lookup_hops_mean", "Mean hops of a lookup in the overlay; 0 for a task that the first peer offered it took.", func(o *Overview) float64 { return o.HopsMean }),
 	figure(prometheus.GaugeValue, "rtt_chosen_ms", "Mean predicted round-trip time from the chosen peer to its host.", func(o *Overview) float64 { return o.RTTChosenMS }),

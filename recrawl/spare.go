@@ -22,7 +22,7 @@ type spares struct {
 	cursor int     // slot to look at next
 	looked int     // slots looked at since something was last taken
 	at     Tick
-	lacks  bool // in this tick the caller had no place for one, or the strategy kept it
+	left   []Slot // in this tick the caller had no place for them, or the strategy kept them; at most spareKeep
 }
 
 type spare struct {
@@ -42,16 +42,15 @@ func (s *Scheduler) Spare(now Tick, n int, may func(Slot) bool, admit func(Slot)
 		return 0
 	}
 	if now != v.at {
-		v.at, v.looked, v.found, v.lacks = now, 0, v.found[:0], false
+		v.at, v.looked, v.found, v.left = now, 0, v.found[:0], v.left[:0]
 	}
 	if len(v.found) == 0 {
 		s.findSpares(min(n*spareEach, spareLook))
 	}
-	for s.quota.Strict && !v.lacks && len(v.found) > 0 {
-		at := v.pop()
-		v.lacks = s.sparable(s.cells.at(at)) && may(at)
-	}
 	if s.quota.Strict {
+		for len(v.found) > 0 && len(v.left) < spareKeep {
+			v.left = append(v.left, v.pop())
+		}
 		return 0
 	}
 	taken := 0
@@ -63,7 +62,9 @@ func (s *Scheduler) Spare(now Tick, n int, may func(Slot) bool, admit func(Slot)
 		}
 		again, ok := admit(at)
 		if !ok {
-			v.lacks = true
+			if len(v.left) < spareKeep {
+				v.left = append(v.left, at)
+			}
 			if again == Enough {
 				break
 			}
@@ -85,8 +86,13 @@ func (v *spares) pop() Slot {
 	return at
 }
 
-// Lacking says whether, in this tick, Spare had slots that are missing or probably stale and may be crawled, and no place for them, or a strategy that keeps them.
-func (s *Scheduler) Lacking() bool { return s.spares.lacks }
+// Lacking says whether Spare had slots in this tick for which there was no place, or that the strategy keeps, and that are still missing or probably stale and may be
+// crawled: those that were taken since, as for a thread elsewhere, are not lacking.
+func (s *Scheduler) Lacking(may func(Slot) bool) bool {
+	v := &s.spares
+	v.left = slices.DeleteFunc(v.left, func(at Slot) bool { return !s.sparable(s.cells.at(at)) })
+	return slices.ContainsFunc(v.left, may)
+}
 
 // Take takes a slot that Next has offered and whose admit said to ask again later, if it may be taken still. admit is as there.
 func (s *Scheduler) Take(now Tick, at Slot, admit func(Slot) (again Tick, ok bool)) bool {

@@ -73,17 +73,17 @@ func TestSpareKeepsFixed(t *testing.T) {
 	if n := s.Spare(990, 5, all, yes); n != 0 {
 		t.Error("a slot is crawled before its interval is over")
 	}
-	if !s.Lacking() {
+	if !s.Lacking(all) {
 		t.Error("a thread that is idle beside it does not count as one that could have crawled it")
 	}
 	s.Edit(0, func(f *Facts) { f.Flags |= Paused })
-	if s.Spare(992, 5, all, yes); s.Lacking() {
+	if s.Spare(992, 5, all, yes); s.Lacking(all) {
 		t.Error("a paused slot counts as one that could have been crawled")
 	}
 }
 
 // TestSpareLacksWhatMayBeCrawled has a stale slot beside idle threads that may not be crawled, as its host is blocked: no thread misses it, with any strategy. One that may,
-// and finds no place, is missed until the next tick.
+// and finds no place, is missed until the next tick, or until it may not be crawled any more, or is taken for a thread elsewhere.
 func TestSpareLacksWhatMayBeCrawled(t *testing.T) {
 	for _, name := range []string{"fixed", "price"} {
 		s := NewScheduler(1, must(t, name, Params{}), Options{Initial: []float64{100}, Prior: Prior(100, 1), Cap: 2, MaxOut: 1})
@@ -97,11 +97,19 @@ func TestSpareLacksWhatMayBeCrawled(t *testing.T) {
 			return 0, false
 		}
 		s.Next(990, Load{Room: 0}, yes)
-		if s.Spare(990, 5, func(Slot) bool { return false }, refused); s.Lacking() {
+		none := func(Slot) bool { return false }
+		if s.Spare(990, 5, none, refused); s.Lacking(none) {
 			t.Errorf("%s: slots that may not be crawled count as missed", name)
 		}
-		if s.Spare(991, 5, func(at Slot) bool { return at == 2 }, refused); !s.Lacking() {
+		third := func(at Slot) bool { return at == 2 }
+		if s.Spare(991, 5, third, refused); !s.Lacking(third) {
 			t.Errorf("%s: one that may be crawled does not count as missed", name)
+		}
+		if s.Lacking(none) {
+			t.Errorf("%s: one whose host is blocked since counts as missed", name)
+		}
+		if s.Take(991, 2, yes); s.Lacking(third) {
+			t.Errorf("%s: one that was taken since counts as missed", name)
 		}
 	}
 }

@@ -28,8 +28,8 @@ type Due interface {
 // Sparer is a Due that also names what threads may take that would stand idle: see recrawl.Scheduler.Spare.
 type Sparer interface {
 	Spare(now recrawl.Tick, n int, may func(recrawl.Slot) bool, admit func(recrawl.Slot) (again recrawl.Tick, ok bool)) int
-	// Lacking says whether Spare had some lately that may be crawled, and that admit refused.
-	Lacking() bool
+	// Lacking says whether Spare had some lately that admit refused, and that were not taken since and may be crawled.
+	Lacking(may func(recrawl.Slot) bool) bool
 }
 
 // Channels is what the Machine looks up about a channel when it needs it.
@@ -229,9 +229,13 @@ func (m *Machine) handSpare(now time.Time, tick recrawl.Tick, room int) {
 		}
 	}
 	if idle = bounded(room, idle); idle > 0 {
-		may := func(s recrawl.Slot) bool { return HoldupOf(m, now, s) == Nobody }
-		due.Spare(tick, idle, may, func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, way{spare: true}) })
+		due.Spare(tick, idle, m.may(now), func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, way{spare: true}) })
 	}
+}
+
+// may says of channels whether they may be crawled now, if a peer has room.
+func (m *Machine) may(now time.Time) func(recrawl.Slot) bool {
+	return func(s recrawl.Slot) bool { return HoldupOf(m, now, s) == Nobody }
 }
 
 // take hands out a channel that is due, or says when to ask again.

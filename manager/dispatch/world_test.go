@@ -30,8 +30,8 @@ type world struct {
 	orders map[recrawl.Slot]Order
 	told   []string // what Due and the Judge were told, since the last look
 	expect time.Duration
-	lacks  bool      // of what idle threads might have taken, something was left
-	since  time.Time // when the first task was asked for that Farther was told of last
+	left   []recrawl.Slot // what idle threads might have taken and did not
+	since  time.Time      // when the first task was asked for that Farther was told of last
 }
 
 // site is a channel.
@@ -164,11 +164,13 @@ func (w *world) Take(now recrawl.Tick, s recrawl.Slot, admit func(recrawl.Slot) 
 }
 
 // Lacking implements Sparer.
-func (w *world) Lacking() bool { return w.lacks }
+func (w *world) Lacking(may func(recrawl.Slot) bool) bool {
+	return slices.ContainsFunc(w.left, func(s recrawl.Slot) bool { return w.chans[s].stale && may(s) })
+}
 
 // Spare implements Sparer.
 func (w *world) Spare(now recrawl.Tick, n int, may func(recrawl.Slot) bool, admit func(recrawl.Slot) (recrawl.Tick, bool)) (taken int) {
-	w.lacks = false
+	w.left = nil
 	for i, c := range w.chans {
 		if taken == n || !c.stale || c.facts.Out > 0 || !may(recrawl.Slot(i)) {
 			continue
@@ -177,7 +179,7 @@ func (w *world) Spare(now recrawl.Tick, n int, may func(recrawl.Slot) bool, admi
 			taken++
 			c.facts.Out, c.facts.Submitted, c.stale = 1, now, false
 		} else {
-			w.lacks = true
+			w.left = append(w.left, recrawl.Slot(i))
 		}
 	}
 	return taken

@@ -119,7 +119,7 @@ func (p *part) Spare(now recrawl.Tick, n int, may func(recrawl.Slot) bool, admit
 }
 
 // Lacking implements dispatch.Sparer.
-func (p *part) Lacking() bool { return p.s.Lacking() }
+func (p *part) Lacking(may func(recrawl.Slot) bool) bool { return p.s.Lacking(may) }
 
 // Edit implements dispatch.Due.
 func (p *part) Edit(at recrawl.Slot, change func(*recrawl.Facts)) { p.s.Edit(at, change) }
