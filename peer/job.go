@@ -100,7 +100,9 @@ func (a *Agent) run(ctx context.Context, j *job) {
 		crawl.RemoveSpool(a.spool(), j.task.Header) // of a claim that was refused
 		a.tasks.forget(j.key)
 	}
-	a.tasks.done(a.wire.Now(), j.key, report.Pages)
+	if err := a.cost.keep(time.Now(), a.tasks.done(a.wire.Now(), j.key, report.Pages)); err != nil {
+		log.Info("what a page costs is not kept for the next start", "err", err)
+	}
 	if !kept {
 		a.stats.task(report, err) // last: what is counted is over in every respect
 	}

@@ -41,6 +41,7 @@ type Agent struct {
 	cfg      Config
 	log      *slog.Logger
 	tasks    *tasks
+	cost     *pageCost
 	stats    counters
 	standing ownStanding
 	robots   *crawl.Robots
@@ -81,7 +82,12 @@ func New(cfg Config) (*Agent, error) {
 	if a.keep == nil {
 		a.keep = wire.SaveTo(cfg.Dir)
 	}
-	a.tasks = newTasks(cfg.queue(), filepath.Join(cfg.Dir, "tasks"), cfg.Refuse, cfg.Log)
+	cost, q, err := rememberPageCost(cfg.Dir, cfg.queue())
+	if err != nil {
+		a.log.Info("what a page costs is learnt anew, as what an earlier run learnt cannot be read", "err", err)
+	}
+	a.cost = cost
+	a.tasks = newTasks(q, filepath.Join(cfg.Dir, "tasks"), cfg.Refuse, cfg.Log)
 	a.Tune(Tuning{MinGap: cfg.MinGap, Checkpoint: cfg.Checkpoint, Grace: cfg.grace(), Disk: cfg.Disk})
 	return a, nil
 }

@@ -344,12 +344,14 @@ func (t *tasks) progress(now time.Time, key uint64, left int) {
 	t.q.Progress(now, key, left)
 }
 
-// done frees a task's thread. Its file goes with forget.
-func (t *tasks) done(now time.Time, key uint64, pages int) {
+// done frees a task's thread, and returns what a page costs by what is known now. The task's file goes with forget.
+func (t *tasks) done(now time.Time, key uint64, pages int) (page time.Duration) {
 	t.mu.Lock()
 	t.q.Done(now, key, pages)
+	page = t.q.Service()
 	t.mu.Unlock()
 	t.poke()
+	return page
 }
 
 // given forgets a task that another peer or the manager has now, unless it has come back meanwhile.

@@ -26,6 +26,9 @@ const (
 	MaxQueue   = 4096
 )
 
+// MostPage is what a page counts for at most, beside its politeness wait. In a task that took longer for each the computer slept, or had no network.
+const MostPage = 30 * time.Second
+
 // Errors of Take.
 var (
 	ErrFull      = errors.New("queue: full")
@@ -363,7 +366,7 @@ func (q *Queue[T]) Done(now time.Time, key uint64, pages int) (it Item[T], ok bo
 		it = r.Item
 		if pages > 0 {
 			n := float64(pages + 1)
-			cost := max(float64(now.Sub(r.Started))/n-float64(it.Gap), 0)
+			cost := min(max(float64(now.Sub(r.Started))/n-float64(it.Gap), 0), float64(MostPage))
 			n = min(n, heavy)
 			q.cost = q.cost*decay + cost*n
 			q.pages = q.pages*decay + n

@@ -205,3 +205,16 @@ func BenchmarkLife(b *testing.B) {
 		q.Deadline()
 	}
 }
+
+// TestSleepCountsLittle has a task take a night, because its computer slept: the queue does not take every page for one of minutes afterwards.
+func TestSleepCountsLittle(t *testing.T) {
+	q, now := New[int](Default()), time.Unix(1_000_000, 0)
+	if err := q.Take(now, Item[int]{Key: 1, Pages: 60}); err != nil {
+		t.Fatal(err)
+	}
+	q.Tick(now, nil)
+	q.Done(now.Add(8*time.Hour), 1, 60)
+	if s := q.Service(); s > MostPage || s < time.Second {
+		t.Errorf("a page costs %v, want %v at most", s, MostPage)
+	}
+}
