@@ -95,8 +95,8 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, how w
 	for left := now.Sub(since); left >= patience*m.cfg.Clock.Step && share < 1; left -= patience * m.cfg.Clock.Step {
 		share *= 2
 	}
-	anywhere := share == 1 && !how.first && how.only == ""
-	if anywhere {
+	anywhere := share == 1 && how.only == ""
+	if anywhere && !how.first {
 		share /= 2
 	}
 	peer, v := m.judge.Room(now, Ask{Slot: s, Host: key, Share: share, Only: how.only})
@@ -106,7 +106,7 @@ func (m *Machine) near(now time.Time, s recrawl.Slot, key channel.HostKey, how w
 	case v == Wait && !asked && len(m.asked) < maxAsked:
 		m.asked[s] = since
 	case v == Wait && anywhere:
-		m.far.add(Ask{Slot: s, Host: key, Pressing: m.due.Facts(s).Updated == 0, Since: since})
+		m.far.add(Ask{Slot: s, Host: key, Pressing: how.first || m.due.Facts(s).Updated == 0, Since: since})
 	}
 	return peer, v
 }

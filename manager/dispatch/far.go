@@ -10,8 +10,9 @@ import (
 // far is the tasks of Due that have waited long enough to go to any peer, and spare ones that found no thread near their hosts, as far as they were asked about in
 // this tick. When all has been looked at, the judge says which of them goes to the room that is left: the one that loses least by it.
 //
-// Channels that were never crawled press. They take any room, before known channels of lower rank do: else the recrawls of one region would go on while
-// others have not been seen once. The rest takes threads that not even a spare task near them wants.
+// Channels that were never crawled press, and so does what goes before everything else: what was asked for, or is handed out again. They take any room, before known
+// channels of lower rank do: else the recrawls of one region would go on while others have not been seen once, and a crawl that was broken off would wait for as long as new
+// channels take all room. The rest takes threads that not even a spare task near them wants.
 type far struct {
 	tick  recrawl.Tick
 	tasks []Ask
@@ -97,8 +98,21 @@ func (m *Machine) handFar(now time.Time, tick recrawl.Tick, room int, pressing b
 		}
 		s := m.far.tasks[i].Slot
 		m.far.remove(i)
-		if m.due.Take(tick, s, func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, way{only: peer}) }) {
+		if handWaiting(m, now, s, peer) || m.due.Take(tick, s, func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, way{only: peer}) }) {
 			room--
 		}
 	}
+}
+
+// handWaiting hands out a flight that waits, to a peer far from its host.
+func handWaiting(m *Machine, now time.Time, s recrawl.Slot, peer Peer) bool {
+	f := m.flights.find(s)
+	if f == nil || !f.waiting || f.queued {
+		return false
+	}
+	if _, _, ok := m.admit(now, s, way{first: true, only: peer}); !ok || m.order(now, f, peer) != nil {
+		return false
+	}
+	m.counts.Now++
+	return true
 }

@@ -181,15 +181,15 @@ func (m *Machine) Tick(now time.Time) []Order {
 	m.holdUntil = time.Time{}
 	m.intervals = m.due.Intervals()
 	room := m.Room(now)
+	tick := m.cfg.Clock.At(now)
+	m.far.begin(tick)
 	m.handImmediate(now, room)
 	m.counts.Now += int64(len(m.orders))
 	if room > 0 {
 		room -= len(m.orders)
 	}
-	tick := m.cfg.Clock.At(now)
 	before := len(m.orders)
 	still := func() int { return left(room, len(m.orders)-before) }
-	m.far.begin(tick)
 	heldBack := handDue(m, now, tick, still, true)
 	m.handFar(now, tick, still(), true)
 	if heldBack && still() != 0 { // what presses cannot take it
@@ -229,12 +229,12 @@ func (m *Machine) handSpare(now time.Time, tick recrawl.Tick, room int) {
 		}
 	}
 	if idle = bounded(room, idle); idle > 0 {
-		due.Spare(tick, idle, m.may(now), func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, way{spare: true}) })
+		due.Spare(tick, idle, may(m, now), func(s recrawl.Slot) (recrawl.Tick, bool) { return m.take(now, tick, s, way{spare: true}) })
 	}
 }
 
 // may says of channels whether they may be crawled now, if a peer has room.
-func (m *Machine) may(now time.Time) func(recrawl.Slot) bool {
+func may(m *Machine, now time.Time) func(recrawl.Slot) bool {
 	return func(s recrawl.Slot) bool { return HoldupOf(m, now, s) == Nobody }
 }
 

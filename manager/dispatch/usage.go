@@ -38,7 +38,7 @@ func (u *usage) pass(now time.Time) {
 // look takes in how the threads are.
 func (m *Machine) look(now time.Time) {
 	c, due := m.judge.Capacity(now), m.sparer()
-	m.usage.threads, m.usage.idle, m.usage.lacking = c.Threads, c.Idle, due != nil && c.Idle > 0 && due.Lacking(m.may(now))
+	m.usage.threads, m.usage.idle, m.usage.lacking = c.Threads, c.Idle, due != nil && c.Idle > 0 && due.Lacking(may(m, now))
 }
 
 // Usage is what became of the time of the peers' threads.
