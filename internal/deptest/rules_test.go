@@ -75,7 +75,7 @@ var rules = []rule{
 	{"internal/wire/homing", nil, true, "a thousand peers that lost the same server are simulated in virtual time"},
 	{"internal/wire/...", []string{"internal/again", "internal/member", "internal/wire/...", "channel", "channel/lease"}, false, "the wire carries, and knows neither queue nor database; of the manager only the words of the lease"},
 	{"cmd/shoal-sim/ordertrial", []string{"internal/lab/pond", "cmd/shoal-sim/figure", "cmd/shoal-sim/ordersim", "cmd/shoal-sim/tidy", "channel", "peer/crawl", "channel/order"}, false, "an experiment with real crawls, without the network that hands them out"},
-	{"cmd/shoal-sim/livesim", []string{"cmd/shoal-sim/figure", "cmd/shoal-sim/recrawlsim", "internal/lab/pond", "internal/ports", "internal/sim", "recrawl"}, false, "the network runs as processes, so that what is measured is what users run; only the pond and the simulator are asked directly"},
+	{"cmd/shoal-sim/livesim", []string{"cmd/shoal-sim/figure", "cmd/shoal-sim/recrawlsim", "internal/lab/pond", "internal/ports", "internal/sim", "peer/queue", "recrawl"}, false, "the network runs as processes, so that what is measured is what users run; only the pond and the simulator are asked directly"},
 	{"internal/haul", nil, true, "a leaf: supplies, places and costs"},
 	{"internal/lab/pond", nil, false, "the synthetic Web is outside of the system that crawls it"},
 	{"internal/version", nil, false, "a leaf"},

@@ -9,11 +9,12 @@ import (
 	"shoal/cmd/shoal-sim/recrawlsim"
 	"shoal/internal/lab/pond"
 	"shoal/internal/sim"
+	"shoal/peer/queue"
 	"shoal/recrawl"
 )
 
-// queue is how many tasks wait at a peer; the peers are told.
-const queue = 5
+// places is how many tasks wait at a peer; the peers are told.
+const places = 5
 
 // steps are how many steps of the simulator a time is: one is a tick of the pond's manager.
 func steps(d time.Duration) float64 { return d.Seconds() / pond.Tick.Seconds() }
@@ -108,7 +109,7 @@ func (n *network) costs(w *watched) costs {
 
 // scale is the world as the simulator takes it.
 func (c *cell) scale(world *pond.World, ports []int, costs costs) *recrawlsim.Scale {
-	s := &recrawlsim.Scale{Step: pond.Tick, Threads: c.Threads, Queue: queue, Gap: steps(pond.Gap), Page: costs.page, Start: costs.task,
+	s := &recrawlsim.Scale{Step: pond.Tick, Threads: c.Threads, Queue: places, Gap: steps(pond.Gap), Page: costs.page, Assumed: steps(queue.Default().Service), Start: costs.task,
 		Term: steps(pond.Term), Slack: steps(pond.Slack), Backoff: steps(pond.Backoff), MaxBackoff: steps(pond.MaxBackoff),
 		Checkpoint: steps(pond.Term) / 3, // as lease.Terms says; a MiB, which is stored at once, no site of the world has
 		Room:       true, WaitLimitMin: steps(pond.Term), Prior: recrawl.Prior(pond.PriorTicks, pond.PriorStrength), MinTicks: pond.MinTicks, Tau: taus(world)}

@@ -141,7 +141,7 @@ func (n *network) peerDir(i int) string  { return filepath.Join(n.dir, n.peerNam
 // come starts a peer.
 func (n *network) come(i int) error {
 	p, err := start(n.bin, n.dir, n.peerName(i), false, "shoal-peer", "run", "--data", n.peerDir(i), "--pond", n.addr, "--port", strconv.Itoa(n.ports[i+1]), "--listen", "127.0.0.1",
-		"--no-quic", "--no-low-priority", "--log-level", "warn", "--threads", strconv.Itoa(n.Threads), "--queue", strconv.Itoa(queue), "--grace-s", "2")
+		"--no-quic", "--no-low-priority", "--log-level", "warn", "--threads", strconv.Itoa(n.Threads), "--queue", strconv.Itoa(places), "--grace-s", "2")
 	if err != nil {
 		return err
 	}

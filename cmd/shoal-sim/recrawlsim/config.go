@@ -66,6 +66,7 @@ type Scale struct {
 	Queue        int
 	Gap          float64 // politeness wait before each page
 	Page         float64 // what a page costs beside it
+	Assumed      float64 // what peers take a page for until they have learnt it; 0: what it costs
 	Pages        int     // of every channel
 	Start        float64 // what a task costs beside its pages: claim, robots.txt, report
 	Term         float64 // of a lease

@@ -57,7 +57,7 @@ func (s *shoal) resume(minute int, peer int32) {
 		case kept.began, t.fence.Offered != kept.gen, t.fence.Gen >= kept.gen, now.After(latest):
 			continue
 		}
-		item := queue.Item[struct{}]{Key: uint64(kept.channel), Pages: int(math.Ceil(float64(t.left))), Gap: s.gap, Latest: latest}
+		item := queue.Item[struct{}]{Key: uint64(kept.channel), Pages: s.told(kept.channel), Gap: s.gap, Latest: latest}
 		if s.queues[peer].Take(now, item) == nil {
 			s.queued++
 		}

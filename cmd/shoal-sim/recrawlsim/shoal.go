@@ -118,7 +118,7 @@ func newShoal(r *run) *shoal {
 	cfg := queue.Config{Threads: threads, Queue: softQueue, Service: assumedPage}
 	s.gap, s.checkpoint, s.chunk = politeGap, checkpoint, chunkPages
 	if c := r.w.scale; c != nil {
-		cfg = queue.Config{Threads: c.Threads, Queue: c.Queue, Service: s.length(c.Page)}
+		cfg = queue.Config{Threads: c.Threads, Queue: c.Queue, Service: s.length(cmp.Or(c.Assumed, c.Page))}
 		s.gap, s.checkpoint, s.chunk = s.length(c.Gap), c.Checkpoint, math.Inf(1)
 		s.terms.Term, s.terms.Backoff, s.terms.MaxBackoff = s.length(c.Term), s.length(c.Backoff), s.length(cmp.Or(c.MaxBackoff, 10*c.Backoff))
 		if c.Slack > 0 {
@@ -248,6 +248,14 @@ func (p *part) hand(minute int, now time.Time, o *dispatch.Order) {
 	}
 }
 
+// told is how many pages a task says that it has. Of a site that was never crawled the manager knows only what it allows at first.
+func (s *shoal) told(ch int32) int {
+	if s.sites != nil && s.r.m.of[ch].updates == 0 {
+		return firstBudget
+	}
+	return int(math.Ceil(float64(s.tasks[ch].left)))
+}
+
 // name is what the manager knows a peer by; empty where it need not.
 func (s *shoal) name(peer int32) dispatch.Peer {
 	if s.names == nil {
@@ -274,7 +282,7 @@ func (p *part) keep() {
 // offer gives the task to the peer that the judge has named, or whose room it keeps for it, or else to the near peer with the earliest expected finish of those that would take it.
 func (s *shoal) offer(minute int, now time.Time, ch int32, named dispatch.Peer) (peer int32, start time.Time, ok bool) {
 	t := &s.tasks[ch]
-	header := channel.Header{Pages: int(math.Ceil(float64(t.left))), Gap: s.gap}
+	header := channel.Header{Pages: s.told(ch), Gap: s.gap}
 	best := s.takes(named, now, t.latest, &start)
 	if kept := t.kept; kept != nothing && s.r.alive[kept] {
 		if quote, ok := s.queues[kept].Quote(now, t.latest); ok {
@@ -311,6 +319,7 @@ func (s *shoal) takes(named dispatch.Peer, now, latest time.Time, start *time.Ti
 	if err != nil || !s.r.alive[p] {
 		return nothing
 	}
+	s.progress(now, int32(p))
 	at, ok := s.queues[p].Quote(now, latest)
 	if *start = at; !ok {
 		return nothing

@@ -58,6 +58,28 @@ func (s *shoal) start(minute int, now time.Time, ch, peer int32) bool {
 	return true
 }
 
+// progress tells a peer's queue how many pages its crawls still expect: once one has fetched its first page, that tells of the others.
+func (s *shoal) progress(now time.Time, peer int32) {
+	q, at := s.queues[peer], s.steps(since(now))
+	s.items = s.items[:0]
+	q.Each(func(it queue.Item[struct{}], started time.Time) {
+		if !started.IsZero() {
+			s.items = append(s.items, it)
+		}
+	})
+	for _, it := range s.items {
+		i := s.tasks[it.Key].run
+		if i == nothing || s.runs[i].peer != peer {
+			continue
+		}
+		run := &s.runs[i]
+		perPage := (run.end - run.started) / float64(run.pages)
+		if fetched := math.Floor((at - run.started) / perPage); fetched >= 1 {
+			q.Progress(now, it.Key, max(int(math.Ceil(float64(run.pages)-fetched)), 0))
+		}
+	}
+}
+
 func (s *shoal) bucket(minute int, i int32) {
 	if s.sites != nil {
 		s.sites.active = append(s.sites.active, i)
