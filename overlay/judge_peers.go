@@ -52,7 +52,7 @@ func (j *Judge) See(v *View) {
 	j.holds, j.held, j.running, j.idle = 0, 0, 0, 0
 	for _, k := range j.takers {
 		s := &j.slots[k]
-		j.holds, j.held = j.holds+s.threads+int(s.rec.Load.Slots)/heldShare, j.held+int(s.held)
+		j.holds, j.held = j.holds+j.holdsOf(s), j.held+int(s.held)
 		j.running, j.idle = j.running+j.counted(s), j.idle+j.idleOf(s)
 		j.mark(k)
 	}
@@ -144,10 +144,25 @@ func (j *Judge) Held(now time.Time, id ID, n int) {
 			g.ended.add(now, float64(-more))
 		}
 	}
-	j.idle -= j.idleOf(s)
+	j.idle, j.holds = j.idle-j.idleOf(s), j.holds-j.holdsOf(s)
 	s.held, s.changed = int32(n), now
-	j.idle += j.idleOf(s)
+	j.idle, j.holds = j.idle+j.idleOf(s), j.holds+j.holdsOf(s)
 	j.mark(k)
+}
+
+// holdsOf is how many tasks of ours a peer may have, by threads that count. One to which none goes now has what it has: else there would seem to be room for a task that has
+// none, and all that is due would be looked at for it, over and over, and go in another order than its rank's.
+func (j *Judge) holdsOf(s *slot) int {
+	n := s.threads + int(s.rec.Load.Slots)/heldShare
+	switch {
+	case s.stands == avoided || s.full:
+		if j.trusted {
+			return min(n, int(s.held))
+		}
+	case s.stands == trial:
+		return min(n, max(int(s.held), 1))
+	}
+	return n
 }
 
 // free says whether a peer has a thread without a task of ours.

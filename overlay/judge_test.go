@@ -329,6 +329,34 @@ func TestJudgeAvoids(t *testing.T) {
 	}
 }
 
+// A peer to which no more tasks go has no room for one, whatever places it has.
+func TestJudgeCountsRoom(t *testing.T) {
+	c := newCourt(t, 7, 12, JudgeConfig{})
+	v := ViewOf(c.now, c.peers)
+	v.stands = slices.Repeat([]standing{avoided, full}, len(c.peers)/2)
+	v.stands[0] = usual
+	c.j.See(v)
+	each := Holds(c.peers[0].Load)
+	room := func(want int) {
+		t.Helper()
+		if _, holds, held := c.j.Capacity(); holds-held != want {
+			t.Errorf("there seems to be room for %d tasks, want %d", holds-held, want)
+		}
+	}
+	room(each)
+	c.j.Held(c.now, "p1", 2) // which is full
+	room(each)
+	c.j.Held(c.now, "p0", 1)
+	room(each - 1)
+	c.j.Held(c.now, "p0", 0)
+	trying := *v
+	trying.stands = slices.Concat([]standing{trial, trial}, v.stands[2:])
+	c.j.See(&trying) // p1 has two, and gets none
+	room(1)
+	c.j.Held(c.now, "p1", 0)
+	room(2)
+}
+
 func TestJudgeConfig(t *testing.T) {
 	for _, cfg := range []JudgeConfig{{Vantages: -1}, {Probes: -1}, {Vantages: MaxNear + 1}, {Small: -1}} {
 		if _, err := NewJudge(cfg, rand.New(rand.NewPCG(1, 1))); !errors.Is(err, ErrJudge) {
