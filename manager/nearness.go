@@ -94,6 +94,9 @@ func (n *nearness) Room(now time.Time, a dispatch.Ask) (dispatch.Peer, dispatch.
 	case overlay.Unmeasured:
 		return "", dispatch.Unknown
 	case overlay.Full:
+		if isErrand(a.Slot) { // who looks at pages again is drawn from all
+			return "", dispatch.Stay
+		}
 		return "", dispatch.Wait
 	}
 	n.named[a.Slot] = named

@@ -58,6 +58,7 @@ const (
 	Go      Verdict = iota + 1 // place the task now
 	Wait                       // the peers near the host are full; ask again in a tick
 	Unknown                    // where the host is is not known yet, and being measured; ask again in a tick
+	Stay                       // as Wait, and a peer that Farther would name will not do
 	Enough                     // too much was asked for now: ask about nothing more before the next call of Tick
 )
 

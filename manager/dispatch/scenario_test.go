@@ -66,6 +66,9 @@ func (w *world) do(t *testing.T, f []string) (lines []string) {
 	case "wanted":
 		w.chans[slot()].wanted = true
 		return nil
+	case "stays": // stays CHANNEL: Farther must not be asked about it
+		w.chans[slot()].stays = true
+		return nil
 	case "tick":
 		_, lines = w.tick()
 		return lines

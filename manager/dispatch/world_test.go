@@ -44,6 +44,7 @@ type site struct {
 	again  recrawl.Tick // when to ask, if wanted
 	broken bool         // its issue cannot be read
 	stale  bool         // an idle thread may take it, though it is not wanted
+	stays  bool
 }
 
 // member is a peer.
@@ -243,6 +244,9 @@ func (w *world) Room(_ time.Time, a Ask) (Peer, Verdict) {
 		if p.held < p.holds && !w.bars(a.Slot, p) && (isNear || w.spare[p.name]) && (!a.Spare || p.held < p.threads()) {
 			return p.name, Go
 		}
+	}
+	if w.chans[a.Slot].stays {
+		return "", Stay
 	}
 	return "", Wait
 }
