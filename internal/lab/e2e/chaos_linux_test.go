@@ -482,7 +482,22 @@ func (c *chaosRun) evenly() {
 func (c *chaosRun) compact() {
 	c.t.Helper()
 	began := time.Now()
-	status, body, err := c.page.ask(c.t, chaosSettled+2*c.more(), http.MethodPost, "/archive/compact?share=0.9", nil)
+	var status int
+	var body []byte
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		status, body, err = c.page.ask(c.t, chaosSettled+2*c.more(), http.MethodPost, "/archive/compact?share=0.9", nil)
+	}()
+	for over := false; !over; { // minutes, in which the pond's log goes on
+		select {
+		case <-done:
+			over = true
+		case <-time.After(c.rest()):
+			c.look()
+		}
+	}
 	if err != nil || status != http.StatusOK {
 		c.t.Fatalf("a compaction after the last fault: status %d, %s, %v", status, body, err)
 	}
