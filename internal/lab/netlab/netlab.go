@@ -39,6 +39,7 @@ type Lab struct {
 	spaces []string
 	links  map[[2]*Host]*link
 	tap    func(from *Host, packet []byte)
+	closed bool
 	wg     sync.WaitGroup
 }
 
@@ -76,7 +77,7 @@ func New() (*Lab, error) {
 		}
 	}
 	l.Close()
-	l.spaces = nil
+	l.spaces, l.closed = nil, false
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotPermitted, err)
 	}
@@ -297,7 +298,7 @@ func (h *Host) open(dev string) (f *os.File, err error) {
 func (l *Lab) Close() {
 	l.mu.Lock()
 	sites, spaces := l.sites, l.spaces
-	l.sites = nil
+	l.sites, l.closed = nil, true
 	for _, k := range l.links {
 		k.close()
 	}

@@ -71,3 +71,21 @@ func TestLab(t *testing.T) {
 		t.Errorf("joined again: %v", err)
 	}
 }
+
+// TestCloseBehindAPacket closes a lab after the relay has read a packet and before it asks for the packet's link.
+func TestCloseBehindAPacket(t *testing.T) {
+	l := Open(t, "the end of a lab is")
+	a, err := l.Site("a", "11.0.1.1/24")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := l.Site("b", "11.0.2.1/24")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	l.between(a, b).send([]byte{0x45})
+	if len(l.links) > 0 {
+		t.Errorf("a closed lab has %d links, which none closes", len(l.links))
+	}
+}

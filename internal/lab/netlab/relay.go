@@ -36,10 +36,14 @@ func (k *link) close() {
 	}
 }
 
-// between returns the link from a to b. A new link has no delay.
+// between returns the link from a to b. A new link has no delay. That of a closed lab takes nothing: a packet may have
+// been read just before the lab was closed.
 func (l *Lab) between(a, b *Host) *link {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return &link{gone: true}
+	}
 	k := l.links[[2]*Host{a, b}]
 	if k == nil {
 		k = &link{queue: make(chan packet, maxQueue)}
