@@ -130,13 +130,17 @@ func (c *chaosRun) open() {
 	}
 	c.judge, err = judge.New(t.Context(), judge.Config{Manager: c.page.base, Token: c.page.token, Pond: "http://" + c.pond, Alias: alias, Astray: c.named.astray, Endless: endless,
 		Client: &http.Client{Timeout: chaosReading},
-		Slack:  c.cast.Longest + 30*time.Second, Strategy: chaosStrategy, BlockGrace: chaosGrace(c.cast), Gap: pond.Gap, Crawled: crawled, Whole: chaosLargest})
+		Slack:  c.cast.Longest + 30*time.Second, Strategy: chaosStrategy, BlockGrace: chaosGrace(c.cast), Gap: pond.Gap, Crawled: crawled, Whole: chaosLargest, Reads: chaosReads,
+		Tell: func(b judge.Breach) { t.Logf("the judge has found: %v", b) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.dismiss = c.employ()
 	c.crawledSince(time.Time{}, chaosPage+c.more(), "crawls every channel")
 }
+
+// chaosReads is how many pages the judge reads at the end. A run of an hour has several times as many, and one takes the busy machine some ten milliseconds.
+const chaosReads = 10_000
 
 // chaosStrategy is by which a manager goes that was told none.
 const chaosStrategy = "icr"

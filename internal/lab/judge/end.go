@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -253,14 +254,19 @@ func (j *Judge) indexed(all []capture) {
 
 // readable reads the newest version of each page. Its content must be that of its capture.
 func (j *Judge) readable(ctx context.Context, all []capture) error {
-	newest := j.newestOf(all)
-	urls := make([]string, 0, len(newest))
-	for u := range newest {
-		urls = append(urls, u)
+	return readEach(ctx, j, j.newestOf(all))
+}
+
+// readEach reads a version of each page, or of so many as End reads.
+func readEach(ctx context.Context, j *Judge, versions map[string]version) error {
+	urls := slices.Sorted(maps.Keys(versions))
+	n := len(urls)
+	if j.cfg.Reads > 0 {
+		n = min(n, j.cfg.Reads)
 	}
-	slices.Sort(urls)
-	for _, u := range urls {
-		if err := j.reads(ctx, u, newest[u]); err != nil {
+	for i := range n {
+		u := urls[i*len(urls)/n]
+		if err := j.reads(ctx, u, versions[u]); err != nil {
 			return err
 		}
 	}

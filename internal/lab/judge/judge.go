@@ -91,6 +91,10 @@ type Config struct {
 	// Ordered says that no member lies, so that each change is told once, and those of a page in the order of their times. Times of which a clock that had
 	// stepped may have told are left out.
 	Ordered bool
+	// Tell is called with each breach as soon as it is found. nil: Breaches tells all.
+	Tell func(Breach)
+	// Reads is how many pages End reads at most of their newest versions, and as many of older ones. They are spread evenly over all. 0: of each page one.
+	Reads int
 }
 
 // maxBreaches bounds what is kept of each kind. More are counted.
@@ -206,7 +210,10 @@ func (j *Judge) Breaches() []Breach {
 
 func (j *Judge) breach(k Kind, format string, args ...any) {
 	if j.counts[k]++; j.counts[k] <= maxBreaches {
-		j.breaches = append(j.breaches, Breach{k, fmt.Sprintf(format, args...)})
+		b := Breach{k, fmt.Sprintf(format, args...)}
+		if j.breaches = append(j.breaches, b); j.cfg.Tell != nil {
+			j.cfg.Tell(b)
+		}
 	}
 }
 

@@ -24,7 +24,15 @@ func TestBreaches(t *testing.T) {
 		"a change of the feed is another": {func(f *fake, _ *Judge) { f.feed[2].Digest = "other" }, Lost},
 		"a capture is gone":               {func(f *fake, _ *Judge) { f.captures = f.captures[1:] }, Lost},
 		"a page is gone":                  {func(f *fake, _ *Judge) { delete(f.bodies, f.newest(pageURL(0, 1))) }, Lost},
-		"a page is another":               {func(f *fake, _ *Judge) { f.bodies[f.newest(pageURL(0, 1))] = "other" }, Lost},
+		"a page is another, beside the few that are read": {func(f *fake, j *Judge) {
+			f.bodies[f.newest(pageURL(0, 1))] = "other"
+			j.cfg.Reads = 1
+		}, ""},
+		"a page is another, among the few that are read": {func(f *fake, j *Judge) {
+			f.bodies[f.newest(pageURL(0, 0))] = "other"
+			j.cfg.Reads = 1
+		}, Lost},
+		"a page is another": {func(f *fake, _ *Judge) { f.bodies[f.newest(pageURL(0, 1))] = "other" }, Lost},
 		"a page is its older version": {func(f *fake, _ *Judge) {
 			f.bodies[f.newest(pageURL(0, 1))] = content(pageURL(0, 1), 1)
 		}, Lost},

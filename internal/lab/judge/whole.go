@@ -150,8 +150,8 @@ func (j *Judge) remains() {
 
 // older reads one version of each page that is not the newest.
 func (j *Judge) older(ctx context.Context, of fromPond) error {
-	for _, u := range slices.Sorted(maps.Keys(of)) {
-		s := of[u]
+	versions := map[string]version{}
+	for u, s := range of {
 		var past []version
 		for _, c := range s.captures {
 			if c.lie || c.State == withdrawn { // what a page showed while that was believed is not known
@@ -167,10 +167,7 @@ func (j *Judge) older(ctx context.Context, of fromPond) error {
 		if _, down := j.down(u); down || len(past) < 2 {
 			continue
 		}
-		v := past[(s.page.host+s.page.page)%(len(past)-1)] // another one of each page
-		if err := j.reads(ctx, u, v); err != nil {
-			return err
-		}
+		versions[u] = past[(s.page.host+s.page.page)%(len(past)-1)] // another one of each page
 	}
-	return nil
+	return readEach(ctx, j, versions)
 }
