@@ -130,7 +130,7 @@ func (c *chaosRun) open() {
 	}
 	c.judge, err = judge.New(t.Context(), judge.Config{Manager: c.page.base, Token: c.page.token, Pond: "http://" + c.pond, Alias: alias, Astray: c.named.astray, Endless: endless,
 		Client: &http.Client{Timeout: chaosReading},
-		Slack:  c.cast.Longest + 30*time.Second, Strategy: chaosStrategy, BlockGrace: chaosGrace(c.cast), Gap: pond.Gap, Crawled: crawled, Whole: chaosLargest, Reads: chaosReads,
+		Slack:  c.cast.Longest + 30*time.Second, Strategy: chaosStrategy, BlockGrace: chaosGrace(c.cast), Gap: pond.Gap, Crawled: crawled, Whole: chaosLargest, Reads: chaosReads, Hear: c.told,
 		Tell: func(b judge.Breach) { t.Logf("the judge has found: %v", b) }})
 	if err != nil {
 		t.Fatal(err)

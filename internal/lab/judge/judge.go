@@ -93,6 +93,8 @@ type Config struct {
 	Ordered bool
 	// Tell is called with each breach as soon as it is found. nil: Breaches tells all.
 	Tell func(Breach)
+	// Hear is called between reading the channels and counting their updates, for what the judge must be told before that: which hosts liars have had tasks of meanwhile. nil: nothing.
+	Hear func()
 	// Reads is how many pages End reads at most of their newest versions, and as many of older ones. They are spread evenly over all. 0: of each page one.
 	Reads int
 }

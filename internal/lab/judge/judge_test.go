@@ -50,8 +50,12 @@ func TestBreaches(t *testing.T) {
 		"a sitemap is no page":            {func(f *fake, _ *Judge) { f.invent("http://h0.test/sitemap.xml") }, ""},
 		"an update is lost":               {func(f *fake, _ *Judge) { f.rows[0].Updates-- }, Miscounted},
 		"an update is counted twice":      {func(f *fake, _ *Judge) { f.rows[0].Updates++ }, Miscounted},
-		"an update of a page elsewhere":   {func(f *fake, j *Judge) { f.rows[0].Updates++; j.cfg.Astray = func(string) int { return 1 } }, ""},
-		"a crawl that came to nothing":    {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3) }, ""},
+		"a liar's update, told before it is counted": {func(f *fake, j *Judge) {
+			f.rows[0].Updates++
+			j.cfg.Hear = func() { j.LiedAbout("http://h0.test") }
+		}, ""},
+		"an update of a page elsewhere": {func(f *fake, j *Judge) { f.rows[0].Updates++; j.cfg.Astray = func(string) int { return 1 } }, ""},
+		"a crawl that came to nothing":  {func(f *fake, _ *Judge) { f.fetch(0, 0, at(200), 3) }, ""},
 		"two crawls are not counted": {func(f *fake, _ *Judge) {
 			for _, when := range []float64{200, 300} {
 				f.fetch(0, 0, at(when), 3)

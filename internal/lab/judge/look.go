@@ -171,6 +171,9 @@ func (j *Judge) rows(ctx context.Context) (all []row, err error) {
 
 // count compares the channels' updates with those before, and with what the pond served.
 func (j *Judge) count(rows []row) {
+	if j.cfg.Hear != nil {
+		j.cfg.Hear()
+	}
 	j.rowsNow = rows
 	j.known(rows)
 	channels := map[string]int{}
