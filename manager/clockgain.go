@@ -68,7 +68,8 @@ func (g *clockGain) after(at time.Time) (by time.Duration) {
 	return max(by, 0)
 }
 
-// lookTries is how often the clock is looked at on a busy computer. After that the next look may find what this one could not.
+// lookTries is how often the clock is looked at on a busy computer. After that time goes on evenly since the last look, until the next one finds what this one could not: a step
+// that is not known as one would end waits.
 const lookTries = 4
 
 // now is the time for what the loop does next. Hosts are left alone by then for as long as they want to be, and claims awaited for no longer, whatever the clock did. Called on the loop.
@@ -83,7 +84,10 @@ func (k *keeper) now() (now time.Time) {
 		if by != 0 && k.machine != nil {
 			k.step(last.wall, last.since, by)
 		}
-		break
+		return now
+	}
+	if last := k.gain; !last.wall.IsZero() {
+		return last.wall.Add(time.Since(last.own))
 	}
 	return now
 }

@@ -153,6 +153,39 @@ func TestHostRestsAfterARestartWithAnotherClock(t *testing.T) {
 	}
 }
 
+// TestStepOnABusyComputer sets the clock while the computer is too busy to tell a step from the time that passes. Time goes on evenly for as long, and the host has its rest.
+func TestStepOnABusyComputer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const gap = time.Minute
+		var ahead, busy time.Duration
+		clock := func() time.Time {
+			time.Sleep(busy)
+			return time.Now().Add(ahead)
+		}
+		c := &core{cfg: Config{Gap: time.Second, Now: clock}, log: slog.New(slog.DiscardHandler)}
+		c.machine = dispatch.New(clock(), dispatch.Config{Terms: lease.Default()}, nil, nil, nil)
+		k := newKeeper(c)
+		key := channel.KeyOf("https://a.example")
+		ended := time.Now()
+		c.machine.Leave(key, k.now().Add(gap))
+		ahead, busy = 10*time.Minute, 2*lookSlack
+		for time.Since(ended) < gap-2*time.Second {
+			if now := k.now(); now.Sub(time.Now()).Abs() > 0 || c.machine.Visit(now, key) {
+				t.Fatalf("%v after the crawl it is %v later, and the host may be visited: %v", time.Since(ended), now.Sub(ended), c.machine.Visit(now, key))
+			}
+			time.Sleep(time.Second)
+		}
+		busy = 0
+		if now := k.now(); now.Sub(time.Now()) != ahead || c.machine.Visit(now, key) {
+			t.Errorf("the computer is idle, and the step is not known as one: %v later", now.Sub(ended))
+		}
+		time.Sleep(gap - time.Since(ended))
+		if !c.machine.Visit(k.now(), key) {
+			t.Error("the host has had its rest, and may not be visited")
+		}
+	})
+}
+
 // TestStepsAfterAnEvent tells by how much the clock went forward after an event of which the manager hears late.
 func TestStepsAfterAnEvent(t *testing.T) {
 	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)

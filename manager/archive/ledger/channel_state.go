@@ -26,6 +26,7 @@ type channelState struct {
 	crawl              uint64       // sequence number from which resume states count
 	tally              crawlTally   // what the crawl that runs has brought
 	timed              bool         // the deadlines have this one's
+	look               clockLook    // the clocks when the fence was last asked; zero: not since it was read
 	deliverer, account uint64       // numbers of who holds the claim
 	prefix             uint64       // number of the network of its address; 0: not known
 	revised            uint64       // see Revision

@@ -96,7 +96,7 @@ func (l *Ledger) Claim(ctx context.Context, peer string, signed channel.Signed) 
 
 func claimOf(l *Ledger, peer string, signed channel.Signed) (uplink.Claimed, error) {
 	var q claiming
-	t, c, err := l.shown(signed, func(s Snapshot, t *task, c *channelState) error { return q.decide(&l.cfg, s, peer, t, c) })
+	t, c, err := l.shown(signed, func(s Snapshot, t *task, c *channelState) error { return q.decide(l, s, peer, t, c) })
 	if err != nil {
 		return uplink.Claimed{}, fmt.Errorf("claim: %w", err)
 	}
@@ -143,7 +143,8 @@ func banned(l *Ledger, peer string) bool {
 // overtaken gives a claim back that became durable so long after its latest start that the manager may have ended its wait, and have sent somebody else to the host, or
 // while an operator has banned the peer. Who is not to blame is told that it is late.
 func overtaken(l *Ledger, t *task, c *keylock.Held[channelState], peer string) (uplink.Claimed, error) {
-	n, now := c.Value, l.cfg.Clock()
+	now := l.now(&c.Value)
+	n := c.Value
 	step := n.fence.Release(now, lease.PeerOf(peer), t.Gen)
 	step.Event.By = 0
 	if err := l.take(t.Channel, &c.Value, n, step, &Job{}); err != nil {
@@ -163,12 +164,13 @@ type claiming struct {
 }
 
 // decide asks the fence, and reads what its answer needs.
-func (q *claiming) decide(cfg *Config, s Snapshot, peer string, t *task, c *channelState) (err error) {
+func (q *claiming) decide(l *Ledger, s Snapshot, peer string, t *task, c *channelState) (err error) {
 	if t.unknown(c) {
 		return nil
 	}
-	q.now, q.fence = cfg.Clock(), c.fence
-	q.step = q.fence.Claim(q.now, lease.PeerOf(peer), t.Gen, t.claimable(), cfg.Terms)
+	q.now = l.now(c)
+	q.fence = c.fence
+	q.step = q.fence.Claim(q.now, lease.PeerOf(peer), t.Gen, t.claimable(), l.cfg.Terms)
 	if q.made() {
 		if q.over, err = over(s, t.Channel, t.Gen, q.fence.Seq > 0); err != nil {
 			return err
@@ -242,8 +244,8 @@ func renewOf(l *Ledger, peer string, signed channel.Signed) (lease.Reply, error)
 	if t.unknown(&c.Value) {
 		return unclaimed(&c.Value), nil
 	}
+	now, until := l.now(&c.Value), t.claimable()
 	n := c.Value
-	now, until := l.cfg.Clock(), t.claimable()
 	latest := t.Latest
 	if now.After(until) {
 		latest = until
@@ -266,8 +268,9 @@ func releaseOf(l *Ledger, peer string, id channel.ID, gen channel.Gen) (lease.Re
 		return lease.Reply{}, err
 	}
 	defer l.unlock(t.Channel, c)
+	now := l.now(&c.Value)
 	n := c.Value
-	step := n.fence.Release(l.cfg.Clock(), lease.PeerOf(peer), t.Gen)
+	step := n.fence.Release(now, lease.PeerOf(peer), t.Gen)
 	return t.reply(step.Reply), l.take(t.Channel, &c.Value, n, step, &Job{})
 }
 
@@ -328,11 +331,12 @@ type evicted struct {
 }
 
 func (l *Ledger) evict(id channel.ID, c *channelState, gone evicted) (bool, error) {
+	now := l.now(c)
 	n := *c
 	if !n.fence.Running() || !gone.peers[n.fence.Peer] && !gone.numbers[n.deliverer] && !gone.numbers[n.account] {
 		return false, nil
 	}
-	step := n.fence.Evict(l.cfg.Clock())
+	step := n.fence.Evict(now)
 	return true, l.take(id, c, n, step, &Job{})
 }
 
@@ -340,8 +344,9 @@ func (l *Ledger) evict(id channel.ID, c *channelState, gone evicted) (bool, erro
 // stays, and the next one goes on from it.
 func (l *Ledger) Recall(ctx context.Context, id channel.ID) error {
 	return settled(ctx, l, id, func(c *channelState) error {
+		now := l.now(c)
 		n := *c
-		step := n.fence.Revoke(l.cfg.Clock())
+		step := n.fence.Revoke(now)
 		return l.take(id, c, n, step, &Job{})
 	})
 }
@@ -376,23 +381,24 @@ func repeated(ctx context.Context, l *Ledger, do func() error) error {
 
 // TakeBack ends a task of which it is not known whether a peer took it, unless it was claimed. What a peer claims of it later is refused.
 func (l *Ledger) TakeBack(ctx context.Context, id channel.ID, gen channel.Gen) error {
-	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.TakeBack(l.cfg.Clock(), gen) })
+	return endUnclaimed(ctx, l, id, func(now time.Time, f *lease.Fence) lease.Step { return f.TakeBack(now, gen) })
 }
 
 // Lost ends a task that was never deposited, which a manager that was killed meant to hand out. Of one that was deposited nothing changes.
 func Lost(ctx context.Context, l *Ledger, id channel.ID, gen channel.Gen) error {
-	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.Lost(l.cfg.Clock(), gen) })
+	return endUnclaimed(ctx, l, id, func(now time.Time, f *lease.Fence) lease.Step { return f.Lost(now, gen) })
 }
 
 // Over says again that a task has ended which a manager takes for one that runs. Of one that runs nothing changes.
 func Over(ctx context.Context, l *Ledger, id channel.ID, gen channel.Gen) error {
-	return endUnclaimed(ctx, l, id, func(f *lease.Fence) lease.Step { return f.Over(l.cfg.Clock(), gen) })
+	return endUnclaimed(ctx, l, id, func(now time.Time, f *lease.Fence) lease.Step { return f.Over(now, gen) })
 }
 
-func endUnclaimed(ctx context.Context, l *Ledger, id channel.ID, end func(*lease.Fence) lease.Step) error {
+func endUnclaimed(ctx context.Context, l *Ledger, id channel.ID, end func(time.Time, *lease.Fence) lease.Step) error {
 	return settled(ctx, l, id, func(c *channelState) error {
+		now := l.now(c)
 		n := *c
-		if step := end(&n.fence); step.Persist {
+		if step := end(now, &n.fence); step.Persist {
 			return l.take(id, c, n, step, &Job{})
 		}
 		return nil
@@ -406,8 +412,9 @@ func (l *Ledger) Forget(ctx context.Context, id channel.ID) error {
 }
 
 func forget(ctx context.Context, l *Ledger, id channel.ID, c *channelState) error {
+	now := l.now(c)
 	n := *c
-	step := n.fence.Revoke(l.cfg.Clock())
+	step := n.fence.Revoke(now)
 	n.peer, n.host, n.task, n.claim, n.deliverer, n.account = "", "", nil, claim{}, 0, 0
 	if err := l.take(id, c, n, step, &Job{}); err != nil {
 		return err

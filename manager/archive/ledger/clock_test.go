@@ -65,6 +65,57 @@ func TestClockStepEndsNoLease(t *testing.T) {
 	}
 }
 
+// TestClockStepUnnoticed has the clock go forward behind the back of who ends leases, as where a claim was made just before a clock that was behind is set right, and that is still busy. The
+// lease does not end, no other peer is let in, and what its holder brings lengthens it.
+func TestClockStepUnnoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ahead atomic.Int64
+		terms := lease.Default()
+		cfg := ledger.Config{Terms: terms, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }, Log: slog.New(slog.DiscardHandler), InFlight: 1,
+			Verify: func(_ time.Time, s channel.Signed) (channel.Header, error) { return channel.ParseHeader(s.Raw) }}
+		l, err := ledger.Open(t.Context(), cfg, memledger.New(), memory.New(memory.Config{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, raw := taskOfSeven(1)
+		second, _ := taskOfSeven(2)
+		for _, task := range []channel.Signed{first, second} {
+			if err := l.Deposit(t.Context(), task, raw); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c, err := l.Claim(t.Context(), "a", first); err != nil || c.Status != lease.Granted {
+			t.Fatalf("%v, %v", c.Status, err)
+		}
+		time.Sleep(time.Second)
+		ahead.Store(int64(2 * terms.Term))
+		if c, err := l.Claim(t.Context(), "b", second); err != nil || c.Status != lease.Held {
+			t.Errorf("another peer's claim: %v, %v", c.Status, err)
+		}
+		ahead.Store(int64(4 * terms.Term))
+		if err := l.Expire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := l.Figures().Leases; n != 1 {
+			t.Errorf("%d leases run, the holder of one goes on", n)
+		}
+		ahead.Store(int64(6 * terms.Term))
+		if r, err := l.Renew(t.Context(), "a", first); err != nil || r.Status != lease.Granted || r.Left != terms.Term {
+			t.Errorf("the holder asks what is left: %v, %v, %v", r.Status, r.Left, err)
+		}
+		time.Sleep(terms.Term)
+		if err := l.Expire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := l.Figures().Leases; n != 0 {
+			t.Errorf("%d leases run a term after the last step", n)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestClockSetBackWhileItRuns has the clock be set back by more than the time since a claim was read from the store. A peer that goes on as fast as it may is not refused.
 func TestClockSetBackWhileItRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

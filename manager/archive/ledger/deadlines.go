@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shoal/channel"
+	"shoal/channel/lease"
 )
 
 // deadlines is when leases end. Entries are not removed but found stale when their time comes.
@@ -103,6 +104,27 @@ const (
 
 func newClockLook(now time.Time) clockLook { return clockLook{now.Round(0), time.Now()} }
 
+// now is the time by which a channel's fence is asked. If the clock has gained so much since the fence was last asked that its lease would end too early, the lease gets a full term, as at
+// a start: its holder goes on by a clock of its own. If the clock was set back, it would end too late.
+func (l *Ledger) now(c *channelState) time.Time {
+	now := l.cfg.Clock()
+	if c.look == (clockLook{}) {
+		c.look = newClockLook(now)
+		return now
+	}
+	if gained := c.look.gained(now); gained.Abs() >= clockGain(l.cfg.Terms) {
+		c.fence.Restart(now, l.cfg.Terms)
+		if gained < 0 {
+			c.undate()
+		}
+		c.timed = false // it may end before the time that is noted
+	}
+	return now
+}
+
+// clockGain is by how much a clock must have gained for a lease to get a full term.
+func clockGain(t lease.Terms) time.Duration { return max(t.Term/10, clockSlack) }
+
 // gained is by how much more the clock has gone on since the last look than time has passed: it was set forward, or the computer slept.
 func (c *clockLook) gained(now time.Time) time.Duration {
 	next := newClockLook(now)
@@ -111,10 +133,9 @@ func (c *clockLook) gained(now time.Time) time.Duration {
 	return d
 }
 
-// forgive gives every lease that runs a full term, as at a start, if the clock has gained so much that some would end too early: their holders go on by clocks of their own. If it was set
-// back, some would end too late.
+// forgive looks at every lease that runs, if the clock has gained so much that some would end too early or too late: see Ledger.now.
 func forgive(l *Ledger, gained time.Duration) {
-	if gained.Abs() < max(l.cfg.Terms.Term/10, clockSlack) {
+	if gained.Abs() < clockGain(l.cfg.Terms) {
 		return
 	}
 	what := "the clock went forward by itself: leases that run get a full term"
@@ -122,18 +143,14 @@ func forgive(l *Ledger, gained time.Duration) {
 		what = "the clock was set back: leases that run get a full term"
 	}
 	l.cfg.Log.Warn(what, "by", gained.Abs().Round(time.Second))
-	now := l.cfg.Clock()
 	for _, id := range l.deadlines.channels() {
 		c, err := l.lock(id)
 		if err != nil {
 			l.cfg.Log.Error("a lease may end at a wrong time", "channel", id, "err", err)
 			continue
 		}
-		c.Value.fence.Restart(now, l.cfg.Terms)
-		if gained < 0 {
-			c.Value.undate()
-		}
-		c.Value.timed = false // it may end before the time that is noted
+		l.now(&c.Value)
+		c.Value.timed = false
 		l.watch(id, &c.Value)
 		l.unlock(id, c)
 	}
@@ -147,7 +164,7 @@ func (l *Ledger) Expire(ctx context.Context) error {
 		if !ok {
 			return nil
 		}
-		if err := l.expire(id, now); err != nil {
+		if err := l.expire(id); err != nil {
 			l.deadlines.set(id, now)
 			return err
 		}
@@ -155,12 +172,13 @@ func (l *Ledger) Expire(ctx context.Context) error {
 	return nil
 }
 
-func (l *Ledger) expire(id channel.ID, now time.Time) error {
+func (l *Ledger) expire(id channel.ID) error {
 	c, err := l.lock(id)
 	if err != nil {
 		return err
 	}
 	defer l.unlock(id, c)
+	now := l.now(&c.Value) // which may be another clock's by now than the one that the lease was found due by
 	n := c.Value
 	step := n.fence.Tick(now)
 	if err := l.take(id, &c.Value, n, step, &Job{}); errors.Is(err, ErrConflict) {

@@ -242,6 +242,7 @@ func (l *Ledger) restartLeases(ctx context.Context) error {
 		return err
 	}
 	now := l.cfg.Clock()
+	look := newClockLook(now)
 	for _, id := range ids {
 		c, err := l.lock(id)
 		if err != nil {
@@ -250,6 +251,7 @@ func (l *Ledger) restartLeases(ctx context.Context) error {
 		if _, others := several(l.store); !others {
 			c.Value.fence.Restart(now, l.cfg.Terms)
 		}
+		c.Value.look = look
 		c.Value.lookAtClock(now)
 		l.watch(id, &c.Value)
 		l.unlock(id, c)
