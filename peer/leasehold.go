@@ -140,7 +140,17 @@ func (c *leasedConn) over() {
 		return
 	}
 	c.cut.Store(true)
+	_ = c.SetLinger(0)
 	c.Conn.Close()
+}
+
+// SetLinger passes on what becomes of a request that the network has not taken when the connection is closed. With 0 the kernel forgets it. Else it
+// sends it as soon as the network is back, minutes later, when the next holder is at the host.
+func (c *leasedConn) SetLinger(sec int) error {
+	if l, ok := c.Conn.(interface{ SetLinger(int) error }); ok {
+		return l.SetLinger(sec)
+	}
+	return nil
 }
 
 func (c *leasedConn) Read(b []byte) (int, error) {

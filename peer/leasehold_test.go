@@ -218,8 +218,9 @@ func TestLapseCutsRequest(t *testing.T) {
 		const term = 20 * time.Second
 		h := newHold((&clock{}).now)
 		h.acked(h.clock(), term)
-		ours, host := net.Pipe()
+		pipe, host := net.Pipe()
 		defer host.Close()
+		ours := &lingering{Conn: pipe}
 		c, err := h.dial(func(context.Context, string, string) (net.Conn, error) { return ours, nil })(t.Context(), "tcp", "site.test:80")
 		if err != nil {
 			t.Fatal(err)
@@ -236,20 +237,35 @@ func TestLapseCutsRequest(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		c.Close()
+		if !ours.forgets.Load() {
+			t.Error("what the network has not taken of the request is sent after the lease")
+		}
 		// A connection that is closed in time is not cut.
 		h.acked(h.clock(), term)
 		again, _ := net.Pipe()
-		c, err = h.dial(func(context.Context, string, string) (net.Conn, error) { return &quiet{again}, nil })(t.Context(), "tcp", "site.test:80")
+		taken := &lingering{Conn: &quiet{again}}
+		c, err = h.dial(func(context.Context, string, string) (net.Conn, error) { return taken, nil })(t.Context(), "tcp", "site.test:80")
 		if err != nil {
 			t.Fatal(err)
 		}
 		c.Write(nil)
 		c.Close()
 		time.Sleep(2 * term)
-		if lc := c.(*leasedConn); lc.cut.Load() || lc.timer != nil {
+		if lc := c.(*leasedConn); lc.cut.Load() || lc.timer != nil || taken.forgets.Load() {
 			t.Error("cut after its end")
 		}
 	})
+}
+
+// lingering notes that its end was told to forget what is not sent.
+type lingering struct {
+	net.Conn
+	forgets atomic.Bool
+}
+
+func (l *lingering) SetLinger(sec int) error {
+	l.forgets.Store(sec == 0)
+	return nil
 }
 
 // quiet takes what is written.

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shoal/channel"
@@ -37,6 +38,9 @@ type line struct {
 	unhook func() bool
 	used   time.Time // end of the last exchange; zero: none yet
 	sent   time.Time // the last request
+
+	socket  net.Conn    // beneath Conn
+	pending atomic.Bool // a request was written that has no answer yet
 
 	waited func() time.Duration // for this computer's own limits, so far
 
@@ -111,12 +115,25 @@ func (f *fetcher) connect(ctx context.Context, origin string) (*line, error) {
 		}
 	}
 	l.br, l.parser = bufio.NewReaderSize(l, 16<<10), bufio.NewReaderSize(nil, parserSize)
-	l.unhook = context.AfterFunc(ctx, func() { c.Close() })
+	l.socket = c
+	l.unhook = context.AfterFunc(ctx, func() {
+		l.forgetUnsent()
+		c.Close()
+	})
 	return l, nil
+}
+
+// forgetUnsent has Close drop a request that has no answer, if the network has not taken it. Else the kernel goes on sending it, and where the network was away it
+// reaches the host beside one of the next requests.
+func (l *line) forgetUnsent() {
+	if s, ok := l.socket.(interface{ SetLinger(int) error }); ok && l.pending.Load() {
+		_ = s.SetLinger(0) // it fails where the connection has broken: then nothing is sent
+	}
 }
 
 func (l *line) hangUp() {
 	l.unhook()
+	l.forgetUnsent()
 	l.Conn.Close() // first: a blocked write may hold a lock that h2 needs to close
 	if l.h2 != nil {
 		l.h2.Close()
@@ -155,6 +172,7 @@ func (l *line) send(request []byte) error {
 		return err
 	}
 	l.sent = time.Now()
+	l.pending.Store(true)
 	_, err := l.Conn.Write(request)
 	return err
 }

@@ -215,6 +215,7 @@ func (f *fetcher) answer(ctx context.Context, r *response) (resp *http.Response,
 	l := f.line
 	var first time.Time
 	if l.h2 != nil {
+		l.pending.Store(true)
 		resp, err = l.h2.RoundTrip(request(ctx, r.it.url, f.asks))
 		first = time.Now()
 	} else {
@@ -227,6 +228,7 @@ func (f *fetcher) answer(ctx context.Context, r *response) (resp *http.Response,
 	if err != nil {
 		return nil, err
 	}
+	l.pending.Store(false)
 	r.status, r.header = resp.StatusCode, resp.Header
 	if l.h2 == nil {
 		f.raw = append(f.raw[:0], l.head...)

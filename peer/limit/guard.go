@@ -306,3 +306,14 @@ type timed struct {
 }
 
 func (t timed) ConnectTime() time.Duration { return t.took }
+
+func (t timed) SetLinger(sec int) error { return linger(t.Conn, sec) }
+
+// linger says what becomes of what was written to a connection and not sent when it is closed, as *net.TCPConn's SetLinger does. Each wrapper of a
+// crawl's connection passes it on: a request that was given up must not be sent later, beside another one.
+func linger(c net.Conn, sec int) error {
+	if l, ok := c.(interface{ SetLinger(int) error }); ok {
+		return l.SetLinger(sec)
+	}
+	return nil
+}

@@ -232,6 +232,9 @@ func (c *metered) putOff(began time.Time) {
 // Waited is how long the connection has waited for its own limits.
 func (c *metered) Waited() time.Duration { return time.Duration(c.waited.Load()) }
 
+// SetLinger is that of the connection beneath, if it has one.
+func (c *metered) SetLinger(sec int) error { return linger(c.Conn, sec) }
+
 // BeforeWrite has f asked right before the first byte of each Write is sent, behind the wait for its turn. An error ends the Write, and nothing
 // of it is sent. It is called before the connection is used.
 func (c *metered) BeforeWrite(f func() error) { c.asks = f }

@@ -149,6 +149,7 @@ type proxied struct {
 
 func (c *proxied) Read(b []byte) (int, error) { return c.r.Read(b) }
 func (c *proxied) RemoteAddr() net.Addr       { return c.to }
+func (c *proxied) SetLinger(sec int) error    { return linger(c.Conn, sec) }
 
 // ConnectTime returns how long the proxy took to connect: about the round-trip time to the proxy and on to the host.
 func (c *proxied) ConnectTime() time.Duration { return c.took }

@@ -195,6 +195,71 @@ func TestMarkOnTheWire(t *testing.T) {
 	}
 }
 
+// TestGivenUpIsNotSentLater writes a request while the way to the host is cut, gives it up, and has the way back: the host must not see it then. If what was not sent is not
+// to be forgotten, the kernel sends it, which shows that the host would have seen it.
+func TestGivenUpIsNotSentLater(t *testing.T) {
+	lab := netlab.Open(t, "what becomes of a request that was given up is")
+	host, err := lab.Site("h", "11.0.1.1/24")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := lab.Site("c", "11.0.2.1/24")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := host.Listen("tcp", "11.0.1.1:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	meter := NewMeter(nil)
+	ended := make(chan struct{}, 100) // the client has sent the end of a connection: all before that has met the cut
+	lab.Tap(func(from *netlab.Host, p []byte) {
+		const fin, rst = 1, 4
+		if from == client && p[0] == 0x45 && p[9] == unix.IPPROTO_TCP && p[20+13]&(fin|rst) != 0 {
+			select {
+			case ended <- struct{}{}:
+			default:
+			}
+		}
+	})
+	for _, forgets := range []bool{true, false} {
+		dialled, err := client.DialContext(t.Context(), "tcp", "11.0.1.1:80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := meter.Wrap(timed{dialled, 0})
+		at, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer at.Close()
+		lab.Cut(client, true)
+		if _, err := c.Write([]byte("GET / HTTP/1.1")); err != nil {
+			t.Fatal(err)
+		}
+		if forgets {
+			if err := c.(interface{ SetLinger(int) error }).SetLinger(0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.Close()
+		<-ended
+		lab.Cut(client, false)
+		within := 20 * time.Second // the kernel tries again sooner
+		if forgets {
+			within = 2 * time.Second
+		}
+		if err := at.SetReadDeadline(time.Now().Add(within)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := at.Read(make([]byte, 100))
+		if sent := n > 0; sent == forgets {
+			t.Errorf("the host has read %d bytes, %v; what was given up is to be forgotten: %v", n, err, forgets)
+		}
+	}
+}
+
 func b2i(b bool) int {
 	if b {
 		return 1
