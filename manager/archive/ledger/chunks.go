@@ -59,7 +59,7 @@ func putChunk(ctx context.Context, l *Ledger, peer string, c channel.Chunk, page
 	who := lease.PeerOf(peer)
 	if s.Value.fence.Check(who, link) != lease.Granted {
 		l.counters.rejected.Add(1)
-		return t.reply(s.Value.fence.Put(l.now(&s.Value), who, link, l.cfg.Terms).Reply), nil
+		return t.reply(s.Value.fence.Put(nowFor(l, &s.Value), who, link, l.cfg.Terms).Reply), nil
 	}
 	if err := l.readTask(c.Channel, c.Gen, &s.Value); err != nil {
 		return lease.Reply{}, err
@@ -71,7 +71,7 @@ func putChunk(ctx context.Context, l *Ledger, peer string, c channel.Chunk, page
 	}
 	defer func() { free() }()
 
-	now := l.now(&s.Value)
+	now := nowFor(l, &s.Value)
 	s.Value.lookAtClock(now)
 	n := s.Value
 	useful, part, err := l.screen(now, &body, &n)
@@ -199,7 +199,7 @@ func (l *Ledger) screen(now time.Time, body *channel.ChunkBody, c *channelState)
 
 // endClaim ends a claim whose holder sent what its task does not allow. Another peer goes on from what was stored before.
 func (l *Ledger) endClaim(c channel.Chunk, s *channelState, peer string, why error) error {
-	now := l.now(s)
+	now := nowFor(l, s)
 	n := *s
 	step := n.fence.Release(now, lease.PeerOf(peer), c.Gen)
 	step.Event.Progress = false

@@ -143,7 +143,7 @@ func banned(l *Ledger, peer string) bool {
 // overtaken gives a claim back that became durable so long after its latest start that the manager may have ended its wait, and have sent somebody else to the host, or
 // while an operator has banned the peer. Who is not to blame is told that it is late.
 func overtaken(l *Ledger, t *task, c *keylock.Held[channelState], peer string) (uplink.Claimed, error) {
-	now := l.now(&c.Value)
+	now := nowFor(l, &c.Value)
 	n := c.Value
 	step := n.fence.Release(now, lease.PeerOf(peer), t.Gen)
 	step.Event.By = 0
@@ -168,7 +168,7 @@ func (q *claiming) decide(l *Ledger, s Snapshot, peer string, t *task, c *channe
 	if t.unknown(c) {
 		return nil
 	}
-	q.now = l.now(c)
+	q.now = nowFor(l, c)
 	q.fence = c.fence
 	q.step = q.fence.Claim(q.now, lease.PeerOf(peer), t.Gen, t.claimable(), l.cfg.Terms)
 	if q.made() {
@@ -244,7 +244,7 @@ func renewOf(l *Ledger, peer string, signed channel.Signed) (lease.Reply, error)
 	if t.unknown(&c.Value) {
 		return unclaimed(&c.Value), nil
 	}
-	now, until := l.now(&c.Value), t.claimable()
+	now, until := nowFor(l, &c.Value), t.claimable()
 	n := c.Value
 	latest := t.Latest
 	if now.After(until) {
@@ -268,7 +268,7 @@ func releaseOf(l *Ledger, peer string, id channel.ID, gen channel.Gen) (lease.Re
 		return lease.Reply{}, err
 	}
 	defer l.unlock(t.Channel, c)
-	now := l.now(&c.Value)
+	now := nowFor(l, &c.Value)
 	n := c.Value
 	step := n.fence.Release(now, lease.PeerOf(peer), t.Gen)
 	return t.reply(step.Reply), l.take(t.Channel, &c.Value, n, step, &Job{})
@@ -331,7 +331,7 @@ type evicted struct {
 }
 
 func (l *Ledger) evict(id channel.ID, c *channelState, gone evicted) (bool, error) {
-	now := l.now(c)
+	now := nowFor(l, c)
 	n := *c
 	if !n.fence.Running() || !gone.peers[n.fence.Peer] && !gone.numbers[n.deliverer] && !gone.numbers[n.account] {
 		return false, nil
@@ -344,7 +344,7 @@ func (l *Ledger) evict(id channel.ID, c *channelState, gone evicted) (bool, erro
 // stays, and the next one goes on from it.
 func (l *Ledger) Recall(ctx context.Context, id channel.ID) error {
 	return settled(ctx, l, id, func(c *channelState) error {
-		now := l.now(c)
+		now := nowFor(l, c)
 		n := *c
 		step := n.fence.Revoke(now)
 		return l.take(id, c, n, step, &Job{})
@@ -396,7 +396,7 @@ func Over(ctx context.Context, l *Ledger, id channel.ID, gen channel.Gen) error 
 
 func endUnclaimed(ctx context.Context, l *Ledger, id channel.ID, end func(time.Time, *lease.Fence) lease.Step) error {
 	return settled(ctx, l, id, func(c *channelState) error {
-		now := l.now(c)
+		now := nowFor(l, c)
 		n := *c
 		if step := end(now, &n.fence); step.Persist {
 			return l.take(id, c, n, step, &Job{})
@@ -412,7 +412,7 @@ func (l *Ledger) Forget(ctx context.Context, id channel.ID) error {
 }
 
 func forget(ctx context.Context, l *Ledger, id channel.ID, c *channelState) error {
-	now := l.now(c)
+	now := nowFor(l, c)
 	n := *c
 	step := n.fence.Revoke(now)
 	n.peer, n.host, n.task, n.claim, n.deliverer, n.account = "", "", nil, claim{}, 0, 0

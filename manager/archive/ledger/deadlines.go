@@ -104,9 +104,9 @@ const (
 
 func newClockLook(now time.Time) clockLook { return clockLook{now.Round(0), time.Now()} }
 
-// now is the time by which a channel's fence is asked. If the clock has gained so much since the fence was last asked that its lease would end too early, the lease gets a full term, as at
+// nowFor is the time by which a channel's fence is asked. If the clock has gained so much since the fence was last asked that its lease would end too early, the lease gets a full term, as at
 // a start: its holder goes on by a clock of its own. If the clock was set back, it would end too late.
-func (l *Ledger) now(c *channelState) time.Time {
+func nowFor(l *Ledger, c *channelState) time.Time {
 	now := l.cfg.Clock()
 	if c.look == (clockLook{}) {
 		c.look = newClockLook(now)
@@ -133,7 +133,7 @@ func (c *clockLook) gained(now time.Time) time.Duration {
 	return d
 }
 
-// forgive looks at every lease that runs, if the clock has gained so much that some would end too early or too late: see Ledger.now.
+// forgive looks at every lease that runs, if the clock has gained so much that some would end too early or too late: see nowFor.
 func forgive(l *Ledger, gained time.Duration) {
 	if gained.Abs() < clockGain(l.cfg.Terms) {
 		return
@@ -149,7 +149,7 @@ func forgive(l *Ledger, gained time.Duration) {
 			l.cfg.Log.Error("a lease may end at a wrong time", "channel", id, "err", err)
 			continue
 		}
-		l.now(&c.Value)
+		nowFor(l, &c.Value)
 		c.Value.timed = false
 		l.watch(id, &c.Value)
 		l.unlock(id, c)
@@ -178,7 +178,7 @@ func (l *Ledger) expire(id channel.ID) error {
 		return err
 	}
 	defer l.unlock(id, c)
-	now := l.now(&c.Value) // which may be another clock's by now than the one that the lease was found due by
+	now := nowFor(l, &c.Value) // which may be another clock's by now than the one that the lease was found due by
 	n := c.Value
 	step := n.fence.Tick(now)
 	if err := l.take(id, &c.Value, n, step, &Job{}); errors.Is(err, ErrConflict) {
