@@ -197,7 +197,7 @@ func openLife(dir string, v *volunteers) (*life, error) {
 	cfg.Options.MinTicks, cfg.Options.Initial, cfg.Options.Prior = 2, []float64{week}, recrawl.Prior(week, .5)
 	cfg.Terms.Slack = time.Second
 	verifier := member.NewVerifier(keys.Network)
-	a, err := archive.Open(ctx, archive.Config{Dir: dir + "/archive", Terms: cfg.Terms, Verify: verifier.VerifyTask, Clock: v.clock.Now, Roll: lifeRoll,
+	a, err := archive.Open(ctx, archive.Config{Dir: dir + "/archive", Terms: cfg.Terms, Verify: verifier.VerifyTask, Clock: v.clock.Now, Own: v.clock.Now, Roll: lifeRoll,
 		Keep: archive.Retention{Captures: lifeVersions, Feed: v.week / 7}, KeepEvery: hour, CheckEvery: hour})
 	if err != nil {
 		cancel()

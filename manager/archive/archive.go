@@ -46,6 +46,7 @@ type Config struct {
 	InFlight int64            // bytes of decompressed chunks held at a time; 0: 48 MiB
 	Log      *slog.Logger     // nil: nothing is logged
 	Clock    func() time.Time // nil: time.Now
+	Own      func() time.Time // a clock that goes on evenly when Clock is set; nil: time.Now
 
 	// Verify checks the signature chain and the network of a task that is deposited, and reads its header. No default.
 	Verify func(now time.Time, s channel.Signed) (channel.Header, error)
@@ -190,7 +191,7 @@ func Open(ctx context.Context, cfg Config) (*Archive, error) {
 // assemble makes the four rooms over the two stores. cfg is validated.
 func assemble(ctx context.Context, cfg Config, pack *warc.Compressor, store ledger.Store, segments segment.Store) (*Archive, error) {
 	l, err := ledger.Open(ctx, ledger.Config{
-		Terms: cfg.Terms, Clock: cfg.Clock, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced, AccountOf: cfg.AccountOf, PrefixOf: cfg.PrefixOf, Banned: cfg.Banned, OnDeed: cfg.OnDeed, Linger: cfg.Linger,
+		Terms: cfg.Terms, Clock: cfg.Clock, Own: cfg.Own, Log: cfg.Log, InFlight: cfg.InFlight, MinFree: cfg.MinFree, Where: cfg.Dir, Verify: cfg.Verify, Unpaced: cfg.Unpaced, AccountOf: cfg.AccountOf, PrefixOf: cfg.PrefixOf, Banned: cfg.Banned, OnDeed: cfg.OnDeed, Linger: cfg.Linger,
 	}, store, segments)
 	if err != nil {
 		return nil, err

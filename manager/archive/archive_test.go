@@ -256,7 +256,7 @@ func TestCircle(t *testing.T) {
 func TestGetAt(t *testing.T) {
 	cl := &clock{time.Unix(1_700_000_000, 0).UTC()}
 	cfg := testConfig(t.TempDir())
-	cfg.Clock = cl.Now
+	cfg.Clock, cfg.Own = cl.Now, cl.Now
 	a := open(t, cfg)
 	var times []time.Time
 	for gen := range 3 {
@@ -286,7 +286,7 @@ func TestFence(t *testing.T) {
 	ctx := context.Background()
 	cl := &clock{time.Unix(1_700_000_000, 0)}
 	cfg := testConfig(t.TempDir())
-	cfg.Clock = cl.Now
+	cfg.Clock, cfg.Own = cl.Now, cl.Now
 	a := open(t, cfg)
 	r, _ := start(t, a, "alice", 1, 5)
 	s5, body := task(1, 5, cl.now.Add(time.Hour))
@@ -428,7 +428,7 @@ func TestRestart(t *testing.T) {
 	ctx := context.Background()
 	cl := &clock{time.Unix(1_700_000_000, 0)}
 	cfg := testConfig(t.TempDir())
-	cfg.Clock = cl.Now
+	cfg.Clock, cfg.Own = cl.Now, cl.Now
 	a := open(t, cfg)
 	r, _ := start(t, a, "alice", 1, 1)
 	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/", long, channel.New)}})

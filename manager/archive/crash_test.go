@@ -409,7 +409,7 @@ func TestDiskFull(t *testing.T) {
 	disk.free.Store(1 << 40)
 	cl := &clock{time.Unix(1_700_000_000, 0)}
 	cfg := testConfig(t.TempDir())
-	cfg.FS, cfg.Clock = disk, cl.Now
+	cfg.FS, cfg.Clock, cfg.Own = disk, cl.Now, cl.Now
 	a := open(t, cfg)
 	r, _ := start(t, a, "p", 1, 1)
 	r.put(channel.ChunkBody{Pages: []channel.Page{r.page("/", long, channel.New)}})

@@ -102,35 +102,31 @@ const (
 	clockSlack = time.Second
 )
 
-func newClockLook(now time.Time) clockLook { return clockLook{now.Round(0), time.Now()} }
+func newClockLook(cfg *Config) clockLook { return clockLook{cfg.Clock().Round(0), cfg.Own()} }
 
 // nowFor is the time by which a channel's fence is asked. If the clock has gained so much since the fence was last asked that its lease would end too early, the lease gets a full term, as at
 // a start: its holder goes on by a clock of its own. If the clock was set back, it would end too late.
 func nowFor(l *Ledger, c *channelState) time.Time {
-	now := l.cfg.Clock()
-	if c.look == (clockLook{}) {
-		c.look = newClockLook(now)
-		return now
+	last := c.look
+	if c.look = newClockLook(&l.cfg); last == (clockLook{}) {
+		return c.look.wall
 	}
-	if gained := c.look.gained(now); gained.Abs() >= clockGain(l.cfg.Terms) {
-		c.fence.Restart(now, l.cfg.Terms)
+	if gained := c.look.gained(last); gained.Abs() >= clockGain(l.cfg.Terms) {
+		c.fence.Restart(c.look.wall, l.cfg.Terms)
 		if gained < 0 {
 			c.undate()
 		}
 		c.timed = false // it may end before the time that is noted
 	}
-	return now
+	return c.look.wall
 }
 
 // clockGain is by how much a clock must have gained for a lease to get a full term.
 func clockGain(t lease.Terms) time.Duration { return max(t.Term/10, clockSlack) }
 
-// gained is by how much more the clock has gone on since the last look than time has passed: it was set forward, or the computer slept.
-func (c *clockLook) gained(now time.Time) time.Duration {
-	next := newClockLook(now)
-	d := next.wall.Sub(c.wall) - next.own.Sub(c.own)
-	*c = next
-	return d
+// gained is by how much more the clock has gone on since an earlier look than time has passed: it was set forward, or the computer slept.
+func (c clockLook) gained(since clockLook) time.Duration {
+	return c.wall.Sub(since.wall) - c.own.Sub(since.own)
 }
 
 // forgive looks at every lease that runs, if the clock has gained so much that some would end too early or too late: see nowFor.

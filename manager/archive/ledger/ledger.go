@@ -48,6 +48,7 @@ const MaxPages = 4000
 type Config struct {
 	Terms    lease.Terms
 	Clock    func() time.Time
+	Own      func() time.Time // goes on evenly when Clock is set. Nil: time.Now
 	Log      *slog.Logger
 	InFlight int64  // bytes of decompressed chunks held at a time
 	MinFree  int64  // bytes of the disk that are left free; below it no new work is taken. Negative: all may be used
@@ -183,6 +184,9 @@ func (c *counters) lastFailure() (last *failure) {
 
 // Open brings store and segments into step, and gives every lease that runs a full term.
 func Open(ctx context.Context, cfg Config, store Store, segments segment.Store) (*Ledger, error) {
+	if cfg.Own == nil {
+		cfg.Own = time.Now
+	}
 	l := &Ledger{
 		cfg: cfg, store: store, segments: segments, id: store.Head().ID,
 		unpacked: semaphore.NewWeighted(cfg.InFlight), cores: semaphore.NewWeighted(int64(2 * runtime.GOMAXPROCS(0))),
@@ -241,8 +245,8 @@ func (l *Ledger) restartLeases(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now := l.cfg.Clock()
-	look := newClockLook(now)
+	look := newClockLook(&l.cfg)
+	now := look.wall
 	for _, id := range ids {
 		c, err := l.lock(id)
 		if err != nil {
@@ -267,7 +271,7 @@ func (l *Ledger) Run(ctx context.Context) error {
 	if s, ok := l.store.(interface{ End() }); ok { // what waits for its database would wait on
 		context.AfterFunc(ctx, func() { time.AfterFunc(endWithin, s.End) })
 	}
-	look := newClockLook(l.cfg.Clock())
+	look := newClockLook(&l.cfg)
 	for {
 		wait := clockEvery
 		if at, ok := l.deadlines.first(); ok {
@@ -282,7 +286,9 @@ func (l *Ledger) Run(ctx context.Context) error {
 		case <-t.C:
 		}
 		t.Stop()
-		forgive(l, look.gained(l.cfg.Clock()))
+		last := look
+		look = newClockLook(&l.cfg)
+		forgive(l, look.gained(last))
 		if err := l.Expire(ctx); err != nil {
 			l.cfg.Log.Error("lease expiry failed, will try again", "err", err)
 			select { // the deadlines stay due: do not spin
