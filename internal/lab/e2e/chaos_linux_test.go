@@ -267,6 +267,7 @@ func (c *chaosRun) run() {
 	c.settle(last)
 	if !c.brief {
 		t.Logf("all channels were crawled again %.0f s after the last fault, of which %.0f were the run's", time.Since(last).Seconds(), (c.own.now() - calm).Seconds())
+		c.evenly(chaosCalm)
 		c.compact()
 		c.returned(before)
 	}
@@ -464,19 +465,23 @@ func (c *chaosRun) tidy() string {
 	return left
 }
 
-// evenly has all channels crawled equally often. After an hour one that hardly changes has the right to be left alone for longer than the run lasts, by the strategy and by the limit that it is
+// evenly has all channels crawled equally often, and each at most once in a while; 0: as often as there is room. After an hour one that hardly changes has the right to be left alone for longer than the run lasts, by the strategy and by the limit that it is
 // recrawled at most twice as often as it changes.
-func (c *chaosRun) evenly() {
+func (c *chaosRun) evenly(atMost time.Duration) {
 	c.t.Helper()
 	const name = "uniform"
 	c.judge.Choosing(name, time.Now())
-	for over := c.own.bound(chaosTidy + c.more()); !c.ask(chaos.Strategy, http.MethodPut, "/strategy", map[string]any{"name": name, "limits": map[string]any{"cap": 0}}); time.Sleep(c.rest()) {
+	limits := map[string]any{"cap": 0, "min_interval_ns": atMost}
+	for over := c.own.bound(chaosTidy + c.more()); !c.ask(chaos.Strategy, http.MethodPut, "/strategy", map[string]any{"name": name, "limits": limits}); time.Sleep(c.rest()) {
 		if c.alive(); over() {
 			c.t.Fatalf("the manager takes no other strategy\n%s", c.manager.said())
 		}
 	}
 	c.judge.Chose()
 }
+
+// chaosCalm is how long a channel is left alone once all were crawled again: the last compaction and the judge's last look need the processors, of which the crawls of thousands of channels leave none.
+const chaosCalm = 15 * time.Minute
 
 // compact has the archive give back what nobody needs. Between faults a large one has no time to come to the end of that. It may wait for another one, by which what was purged goes.
 func (c *chaosRun) compact() {
@@ -522,7 +527,7 @@ func (c *chaosRun) settle(last time.Time) {
 	}
 	c.judge.TakenBack()
 	if !c.brief {
-		c.evenly()
+		c.evenly(0)
 		c.crawledSince(last, chaosSettled+c.more(), "crawls every channel again after the last fault")
 	}
 }
