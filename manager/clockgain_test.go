@@ -170,13 +170,13 @@ func TestStepOnABusyComputer(t *testing.T) {
 		c.machine.Leave(key, k.now().Add(gap))
 		ahead, busy = 10*time.Minute, 2*lookSlack
 		for time.Since(ended) < gap-2*time.Second {
-			if now := k.now(); now.Sub(time.Now()).Abs() > 0 || c.machine.Visit(now, key) {
+			if now := k.now(); time.Until(now) != 0 || c.machine.Visit(now, key) {
 				t.Fatalf("%v after the crawl it is %v later, and the host may be visited: %v", time.Since(ended), now.Sub(ended), c.machine.Visit(now, key))
 			}
 			time.Sleep(time.Second)
 		}
 		busy = 0
-		if now := k.now(); now.Sub(time.Now()) != ahead || c.machine.Visit(now, key) {
+		if now := k.now(); time.Until(now) != ahead || c.machine.Visit(now, key) {
 			t.Errorf("the computer is idle, and the step is not known as one: %v later", now.Sub(ended))
 		}
 		time.Sleep(gap - time.Since(ended))
