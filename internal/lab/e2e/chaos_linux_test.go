@@ -471,7 +471,10 @@ func (c *chaosRun) evenly(atMost time.Duration) {
 	c.t.Helper()
 	const name = "uniform"
 	c.judge.Choosing(name, time.Now())
-	limits := map[string]any{"cap": 0, "min_interval_ns": atMost}
+	limits := map[string]any{"cap": 0}
+	if atMost > 0 {
+		limits["min_interval_s"] = atMost.Seconds()
+	}
 	for over := c.own.bound(chaosTidy + c.more()); !c.ask(chaos.Strategy, http.MethodPut, "/strategy", map[string]any{"name": name, "limits": limits}); time.Sleep(c.rest()) {
 		if c.alive(); over() {
 			c.t.Fatalf("the manager takes no other strategy\n%s", c.manager.said())
