@@ -139,7 +139,7 @@ func (c *chaosRun) open() {
 	c.crawledSince(time.Time{}, chaosPage+c.more(), "crawls every channel")
 }
 
-// chaosReads is how many pages the judge reads at the end. A run of an hour has several times as many, and one takes the busy machine some ten milliseconds.
+// chaosReads is how many pages the judge reads at the end. A run of an hour has about twice as many, and to read an older version of each took longer than a quarter of an hour.
 const chaosReads = 10_000
 
 // chaosStrategy is by which a manager goes that was told none.

@@ -70,7 +70,7 @@ func TestClockStepEndsNoLease(t *testing.T) {
 }
 
 // TestClockStepUnnoticed has the clock go forward behind the back of who ends leases, as where a claim was made just before a clock that was behind is set right, and that is still busy. The
-// lease does not end, no other peer is let in, and what its holder brings lengthens it.
+// lease does not end, no other peer is let in, and its holder is told of a full term.
 func TestClockStepUnnoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
